@@ -486,7 +486,7 @@ impl NewRows {
     pub(crate) fn push(&mut self, rows: RecordBatch) -> Result<()> {
         // A value that cannot be stored fails the statement, and not COMMIT.
         batch::builder(&self.schema).push(&rows)?;
-        let batch = HeldBatch::new(&self.account, &self.schema, (rows, next_number()))?;
+        let batch = HeldBatch::new(&self.account, &self.schema, rows, next_number())?;
         self.batches.push(Arc::new(batch));
         Ok(())
     }
@@ -516,7 +516,8 @@ mod tests {
 
     fn add(
         changes: &mut Changes,
-        (table, schema): (&TableRef, &Arc<Schema>),
+        table: &TableRef,
+        schema: &Arc<Schema>,
         rows: RecordBatch,
     ) -> Result<()> {
         let mut new = changes.gather(table, schema);
@@ -541,7 +542,7 @@ mod tests {
     fn what_is_held_is_counted_and_rows_that_come_alone_are_put_together() {
         let (mut changes, table, schema) = table();
         for number in 0..1_000 {
-            add(&mut changes, (&table, &schema), rows(vec![number], None)).unwrap();
+            add(&mut changes, &table, &schema, rows(vec![number], None)).unwrap();
         }
         let held = batches(&changes, &table);
         let memory = held.iter().map(|batch| batch.rows.get_array_memory_size()).sum::<usize>();
@@ -557,23 +558,23 @@ mod tests {
     fn a_few_rows_of_many_keep_none_of_the_others() {
         let (mut changes, table, schema) = table();
         let many = rows((0..100_000).collect(), Some("a text that is no part of its view"));
-        add(&mut changes, (&table, &schema), many.slice(70_000, 2)).unwrap();
+        add(&mut changes, &table, &schema, many.slice(70_000, 2)).unwrap();
         let held = &batches(&changes, &table)[0];
         assert!(held.rows.get_array_memory_size() < 10_000, "batch-1");
         assert_eq!(numbers(&changes, &table), [70_000, 70_001]);
         let first = many.slice(0, 60_000);
         let mut refused =
-            (0..20).filter_map(|_| add(&mut changes, (&table, &schema), first.clone()).err());
+            (0..20).filter_map(|_| add(&mut changes, &table, &schema, first.clone()).err());
         assert!(matches!(refused.next(), Some(Error::TransactionTooLarge)), "changes-1");
     }
 
     #[test]
     fn a_clone_is_what_it_was_and_its_rows_count_as_long_as_it_is_there() {
         let (mut changes, table, schema) = table();
-        add(&mut changes, (&table, &schema), rows(vec![1], Some("x"))).unwrap();
+        add(&mut changes, &table, &schema, rows(vec![1], Some("x"))).unwrap();
         let before = changes.rows.used();
         let saved = changes.clone();
-        add(&mut changes, (&table, &schema), rows(vec![2], Some("x"))).unwrap();
+        add(&mut changes, &table, &schema, rows(vec![2], Some("x"))).unwrap();
         assert_eq!((numbers(&saved, &table), numbers(&changes, &table)), (vec![1], vec![1, 2]));
         assert!(before < changes.rows.used(), "both have their rows");
         let empty = Arc::new(Snapshot::of_no_rows(table.id, &table.name, &schema));

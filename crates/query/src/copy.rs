@@ -100,7 +100,7 @@ impl Engine {
                     return Err(Error::ReadOnly { statement: "COPY" });
                 }
                 let path = Placed { text: "STDIN".to_owned(), offset };
-                let begun = self.copy_in(sql, (table, columns), (path, said), &options.session);
+                let begun = self.copy_in(sql, table, columns, path, said, &options.session);
                 Ok(Some(begun.await?))
             }
             Copy::Export { what, to: CopyPlace::Connection { offset }, options: said } => {
@@ -110,7 +110,7 @@ impl Engine {
                     let position = Some(Position::at(sql, offset));
                     return Err(Error::NotSupported { position, feature });
                 }
-                let (query, _) = self.query_of((sql, &options.session), &what)?;
+                let (query, _) = self.query_of(sql, &options.session, &what)?;
                 let Answer::Rows { schema, stream, .. } =
                     self.execute_with(&query, options).await?
                 else {
@@ -125,8 +125,10 @@ impl Engine {
     async fn copy_in(
         &self,
         sql: &str,
-        (table, columns): (Name, Vec<Name>),
-        (path, mut options): (Placed, CopyOptions),
+        table: Name,
+        columns: Vec<Name>,
+        path: Placed,
+        mut options: CopyOptions,
         session: &Session,
     ) -> Result<CopyStream> {
         let format = *options.format.get_or_insert(CopyFormat::Text);
@@ -156,7 +158,7 @@ impl Engine {
             return Err(Error::NoSuchTable { position, table: table.text });
         }
         if let Some(schema) = &known {
-            check_filled(sql, (&table, &columns), schema)?;
+            check_filled(sql, &table, &columns, schema)?;
         }
         let fields = known.as_ref().map(|known| fields_of(sql, known, &columns));
         let fields = fields.transpose()?.unwrap_or_default();
@@ -164,7 +166,7 @@ impl Engine {
         let id = temporary.map(|it| it.id).or_else(|| visible.table_id(&table.text));
         let keeper = match (id, known) {
             (Some(id), Some(schema)) if is_held => {
-                Some(Arc::new(CopyBuffer::new(session, (id, &table.text), schema)))
+                Some(Arc::new(CopyBuffer::new(session, id, &table.text, schema)))
             }
             _ if is_held => {
                 let position = Some(Position::at(sql, table.offset));
@@ -172,7 +174,7 @@ impl Engine {
             }
             _ => None,
         };
-        let import = bulk_import(sql, (table, columns), path, options)?;
+        let import = bulk_import(sql, table, columns, path, options)?;
         let sink = self.bulk().import_bytes(import, keeper.clone(), session).await;
         let sink = sink.map_err(|error| placed(sql, error))?;
         let fields = Arc::new(ArrowSchema::new(fields));
@@ -184,7 +186,8 @@ impl Engine {
         &self,
         sql: &str,
         copy: Copy,
-        (stop, options): (&CancelState, &StatementOptions),
+        stop: &CancelState,
+        options: &StatementOptions,
     ) -> Result<RecordBatch> {
         let session = &options.session;
         let (job, waits) = match copy {
@@ -212,14 +215,14 @@ impl Engine {
             Copy::Import { table, columns, from: CopyPlace::File(path), options } => {
                 let waits = options.wait;
                 if let Some(schema) = self.database().schema_of(&table.text) {
-                    check_filled(sql, (&table, &columns), &schema)?;
+                    check_filled(sql, &table, &columns, &schema)?;
                 }
-                let import = bulk_import(sql, (table, columns), path, options)?;
+                let import = bulk_import(sql, table, columns, path, options)?;
                 (self.bulk().import(import, session).await, waits)
             }
             Copy::Export { what, to: CopyPlace::File(path), options: said } => {
                 let waits = said.wait;
-                let (query, name) = self.query_of((sql, session), &what)?;
+                let (query, name) = self.query_of(sql, session, &what)?;
                 // copy-2: without `wait`, the rows have no timeout.
                 let timeout = if waits { options.timeout } else { Some(Timeout::Never) };
                 let of_rows = StatementOptions { timeout, ..options.clone() };
@@ -244,7 +247,8 @@ impl Engine {
     /// The query for the rows of an export, and its name for messages.
     fn query_of(
         &self,
-        (sql, session): (&str, &Session),
+        sql: &str,
+        session: &Session,
         what: &CopySource,
     ) -> Result<(String, String)> {
         match what {
@@ -254,7 +258,7 @@ impl Engine {
             }
             CopySource::Table { table, columns } => {
                 let visible = session.visible(self.database());
-                let found = snapshot((&visible, session), sql, table)?;
+                let found = snapshot(&visible, session, sql, table)?;
                 for column in columns {
                     if found.schema.find(&column.text).is_none() {
                         let position = Some(Position::at(sql, column.offset));
@@ -281,7 +285,7 @@ impl Engine {
 }
 
 /// Refuses COPY FROM with a column list that lacks a column with a default: COPY fills no columns.
-fn check_filled(sql: &str, (table, columns): (&Name, &[Name]), schema: &Schema) -> Result<()> {
+fn check_filled(sql: &str, table: &Name, columns: &[Name], schema: &Schema) -> Result<()> {
     let is_given = |name: &str| columns.iter().any(|it| same_name(&it.text, name));
     let filled = schema.defaults().iter().filter_map(|(id, _)| schema.column(*id));
     match filled.map(|column| &column.name).find(|name| !is_given(name)) {
@@ -324,7 +328,8 @@ async fn wait(
 
 fn bulk_import(
     sql: &str,
-    (table, columns): (Name, Vec<Name>),
+    table: Name,
+    columns: Vec<Name>,
     path: Placed,
     options: CopyOptions,
 ) -> Result<BulkImport> {

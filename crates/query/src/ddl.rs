@@ -165,7 +165,7 @@ fn change(definer: Definer<'_>, sql: &str, statement: Statement) -> Result<Optio
         Statement::CreateTable(definition) => create_table(definer, sql, definition)?,
         Statement::CreateTableLike { name, if_not_exists, like, .. } => {
             let schema = schema_like(&definer.snapshot(&like)?.schema)?;
-            create_with(definer, (&name.text, schema), if_not_exists, Vec::new())?
+            create_with(definer, &name.text, schema, if_not_exists, Vec::new())?
         }
         Statement::DropTables { names, if_exists, readers } => {
             drop_tables(definer, &Dropped { names: &names, if_exists, readers })?
@@ -202,7 +202,7 @@ fn change(definer: Definer<'_>, sql: &str, statement: Statement) -> Result<Optio
             Done::with_notices("ALTER TABLE", vec![notice])
         }
         Statement::AlterTable { table, change, notices, .. } => {
-            alter_table((definer, sql), &table, change, notices)?
+            alter_table(definer, sql, &table, change, notices)?
         }
         Statement::CreateTableAs(_)
         | Statement::CreateView(_)
@@ -235,12 +235,13 @@ fn schema_like(like: &Schema) -> Result<Schema> {
 fn create_table(definer: Definer<'_>, sql: &str, definition: TableDefinition) -> Result<Done> {
     let schema = schema_of(sql, &definition)?;
     let TableDefinition { name, if_not_exists, notices, .. } = definition;
-    create_with(definer, (&name, schema), if_not_exists, notices)
+    create_with(definer, &name, schema, if_not_exists, notices)
 }
 
 fn create_with(
     definer: Definer<'_>,
-    (name, schema): (&str, Schema),
+    name: &str,
+    schema: Schema,
     if_not_exists: bool,
     mut notices: Vec<String>,
 ) -> Result<Done> {
@@ -257,7 +258,8 @@ fn create_with(
 }
 
 fn alter_table(
-    (definer, sql): (Definer<'_>, &str),
+    definer: Definer<'_>,
+    sql: &str,
     table: &Name,
     change: TableChange,
     mut notices: Vec<String>,
@@ -291,7 +293,7 @@ fn alter_table(
             }
         }
         TableChange::Retype { column, ty, length } => {
-            retype((definer, sql), table, &column, (ty, length))?;
+            retype(definer, sql, table, &column, ty, length)?;
         }
         TableChange::Default { column, default } => {
             let default = default.map(|clause| clause.stored(sql));
@@ -326,10 +328,12 @@ fn alter_table(
 
 /// Changes the type of a column: only the maximal length of a VARCHAR can change, and only grow.
 fn retype(
-    (definer, sql): (Definer<'_>, &str),
+    definer: Definer<'_>,
+    sql: &str,
     table: &Name,
     name: &Name,
-    (ty, length): (ColumnType, Option<u32>),
+    ty: ColumnType,
+    length: Option<u32>,
 ) -> Result<()> {
     let snapshot = definer.snapshot(table)?;
     let Some(column) = snapshot.schema.find(&name.text) else {

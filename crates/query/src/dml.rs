@@ -176,9 +176,9 @@ impl RowChanges<'_> {
         let Running { stream, snapshot, columns, notices, .. } = running;
         let snapshot = snapshot.expect("the columns of the table are known");
         let work = if self.is_held(&insert.table) {
-            Work::Hold(TransactionBuffer::new(&self.session, &snapshot, (&columns, None)))
+            Work::Hold(TransactionBuffer::new(&self.session, &snapshot, &columns, None))
         } else {
-            Work::Insert(Writer::new(&self.database, &snapshot, (&columns, columns.clone())))
+            Work::Insert(Writer::new(&self.database, &snapshot, &columns, columns.clone()))
         };
         let wanted = insert.returning.map(|start| {
             let (target, snapshot) = (Wanted::target_of(&insert.table), Arc::clone(&snapshot));
@@ -204,9 +204,9 @@ impl RowChanges<'_> {
         let set = sets.iter().filter_map(|set| snapshot.schema.find(&set.text));
         let needed = set.cloned().collect();
         let work = if self.is_held(table) {
-            Work::HoldUpdate(TransactionBuffer::new(&self.session, &snapshot, (&columns, pin)))
+            Work::HoldUpdate(TransactionBuffer::new(&self.session, &snapshot, &columns, pin))
         } else {
-            let writer = Writer::new(&self.database, &snapshot, (&columns, needed));
+            let writer = Writer::new(&self.database, &snapshot, &columns, needed);
             Work::Update(writer, snapshot)
         };
         let (rows, returned) = self.write_returning(stream, work, wanted).await?;
@@ -225,7 +225,7 @@ impl RowChanges<'_> {
             Wanted { sql, start, target, snapshot, columns }
         });
         let work = match self.is_held(table) {
-            true => Work::HoldDelete(TransactionBuffer::new(&self.session, &snapshot, (&[], pin))),
+            true => Work::HoldDelete(TransactionBuffer::new(&self.session, &snapshot, &[], pin)),
             false => Work::Delete(Arc::clone(&self.database), snapshot),
         };
         let (rows, returned) = self.write_returning(running.stream, work, wanted).await?;
@@ -326,8 +326,7 @@ impl RowChanges<'_> {
         let PlannedRows { plan, snapshot, columns, sets, notices } = planned;
         let plan = guarded(plan, &self.stop)?;
         self.listing.runs(&plan);
-        let reader = (&self.stop, Reader::Writer);
-        let stream = run(plan, Arc::clone(&self.context), reader, None)?;
+        let stream = run(plan, Arc::clone(&self.context), &self.stop, Reader::Writer, None)?;
         Ok(Running { stream, snapshot, columns, sets, notices })
     }
 

@@ -256,8 +256,8 @@ impl Engine {
         ddl::check_in_transaction(session, &sql, &statement)?;
         let begun = self.begin(&sql, options);
         let bound = Bound { sql: Arc::clone(&sql), parameters: parameters.to_vec(), cached };
-        let answer = self.answer(statement, bound, (begun, options)).await;
-        self.audit(session, (privilege, &sql), answer.as_ref().err());
+        let answer = self.answer(statement, bound, begun, options).await;
+        self.audit(session, privilege, &sql, answer.as_ref().err());
         answer
     }
 
@@ -265,7 +265,8 @@ impl Engine {
         &self,
         statement: Statement,
         bound: Bound,
-        (begun, options): (Begun, &StatementOptions),
+        begun: Begun,
+        options: &StatementOptions,
     ) -> Result<Answer> {
         if matches!(statement, Statement::Query) {
             return self.query(bound, begun).await;
@@ -279,7 +280,7 @@ impl Engine {
             Statement::Explain(Explain { change: Some(ref change), ref offset, .. }) => {
                 let (sql, change) = (blanked(&sql, *offset), change.clone());
                 let Statement::Explain(how) = statement else { unreachable!("it is one") };
-                self.explain_change(&sql, change, (&how, parameters, begun)).await
+                self.explain_change(&sql, change, &how, parameters, begun).await
             }
             Statement::Explain(how) => {
                 let bound = self.bound(&blanked(&sql, how.offset), parameters, session);
@@ -301,7 +302,7 @@ impl Engine {
                 Ok(rows_of(canceled(id)?))
             }
             Statement::Copy(copy) => {
-                let copied = self.copy(&sql, *copy, (&begun.stop, options));
+                let copied = self.copy(&sql, *copy, &begun.stop, options);
                 Ok(rows_of(Box::pin(copied).await?))
             }
             Statement::CreateTableAs(create) => {
@@ -317,7 +318,7 @@ impl Engine {
                 Ok(changed(changes.execute(&sql, change).await?, begun, sql))
             }
             Statement::TruncateTable { table, restarts_numbers } => {
-                self.truncate((&sql, table), restarts_numbers, &begun).await
+                self.truncate(&sql, table, restarts_numbers, &begun).await
             }
             change => Box::pin(self.change_tables(sql, change, &begun)).await,
         }
@@ -351,7 +352,7 @@ impl Engine {
             Statement::Explain(how) => {
                 let parameters = match how.change {
                     Some(change) => {
-                        let described = self.describe_change(&sql, change, (parameters, &begun));
+                        let described = self.describe_change(&sql, change, parameters, &begun);
                         described.await?.parameters
                     }
                     None => {
@@ -365,7 +366,7 @@ impl Engine {
             Statement::Show(what) => Ok(of_batch(show(&begun.caller, &sql, &what)?)),
             Statement::Cancel { id, .. } => Ok(of_batch(canceled(id)?)),
             Statement::ChangeRows(change) => {
-                self.describe_change(&sql, change, (parameters, &begun)).await
+                self.describe_change(&sql, change, parameters, &begun).await
             }
             _ => Ok(Described { columns: None, designated: None, parameters: vec![None; count] }),
         }
@@ -382,7 +383,7 @@ impl Engine {
         let (state, _) = self.statement_state(begun);
         let database = Arc::clone(&self.system.database);
         let task = plan_spawned(begun.account(), async move {
-            describe_query((&state, &database), &sql, &values)
+            describe_query(&state, &database, &sql, &values)
         });
         let (columns, types) = finish_in_time(task, &begun.stop).await?;
         let (columns, parameters) = (Some(columns), parameter_types(&known, &types));
@@ -393,7 +394,8 @@ impl Engine {
         &self,
         sql: &str,
         change: RowChange,
-        (parameters, begun): (&[Parameter], &Begun),
+        parameters: &[Parameter],
+        begun: &Begun,
     ) -> Result<Described> {
         let values = described_with(sql, parameters)?;
         let changes = RowChanges { parameters: values.clone(), ..self.changes(begun) };
@@ -445,7 +447,7 @@ impl Engine {
             user_memory.as_ref().map(Arc::clone),
             self.system.statement_memory,
         ));
-        let listing = self.system.running_queries.begin((sql, session), memory, &stop);
+        let listing = self.system.running_queries.begin(sql, session, memory, &stop);
         let caller =
             StatementContext { system: Arc::clone(&self.system), session: session.clone() };
         Begun { stop, caller: Arc::new(caller), listing }
@@ -472,7 +474,7 @@ impl Engine {
         let plan = guarded(Arc::clone(&planned.plan), &stop)?;
         listing.runs(&plan);
         let took = self.took(&planned, Duration::ZERO);
-        let stream = run(plan, context, (&stop, Reader::Client), took)?;
+        let stream = run(plan, context, &stop, Reader::Client, took)?;
         let stream = renamed(listing.until_the_end_of(stream), &planned.schema, sql);
         let PlannedQuery { schema, notices, designated, .. } = planned;
         Ok(Answer::Rows { schema, designated, stream, notices })
@@ -535,9 +537,7 @@ impl Engine {
         let text = if how.analyze {
             let plan = guarded(plan, &begun.stop)?;
             begun.listing.runs(&plan);
-            let reader = (&begun.stop, Reader::Writer);
-            let stream = run(Arc::clone(&plan), context, reader, None);
-            let mut stream = stream?;
+            let mut stream = run(Arc::clone(&plan), context, &begun.stop, Reader::Writer, None)?;
             while let Some(batch) = stream.next().await {
                 batch?;
             }
@@ -553,7 +553,9 @@ impl Engine {
         &self,
         sql: &str,
         change: RowChange,
-        (how, parameters, begun): (&Explain, Vec<Parameter>, Begun),
+        how: &Explain,
+        parameters: Vec<Parameter>,
+        begun: Begun,
     ) -> Result<Answer> {
         let changes = RowChanges { parameters, ..self.changes(&begun) };
         let (mut text, plan);

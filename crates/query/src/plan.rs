@@ -159,10 +159,10 @@ pub(crate) async fn plan_query(
     let cache = state.config().get_extension::<PlanCache>().filter(|_| is_shared);
     let query = parse_query(sql, parameters)?;
     let key = PlanKey { sql, parameters };
-    match plan_parsed((state, cache.as_deref()), database, key, query).await {
+    match plan_parsed(state, cache.as_deref(), database, key, query).await {
         Ok(planned) => Ok(planned),
         Err(error) => {
-            let error = blamed((state, database), (sql, parameters), error);
+            let error = blamed(state, database, sql, parameters, error);
             Err(error_positions::locate(sql, parameters::locate(sql, parameters, error)))
         }
     }
@@ -182,7 +182,8 @@ pub(crate) async fn plan_cached(
 }
 
 async fn plan_parsed(
-    (state, cache): (&SessionState, Option<&PlanCache>),
+    state: &SessionState,
+    cache: Option<&PlanCache>,
     database: &Database,
     key: PlanKey<'_>,
     mut query: QueryText,
@@ -192,7 +193,7 @@ async fn plan_parsed(
     let in_one = catalog::names_catalog(query.statement.as_mut()).then(|| in_one_part(state));
     let state = in_one.as_ref().unwrap_or(state);
     let purpose = Purpose::default();
-    let (written, snapshots) = logical_plan((state, database), key.sql, query, &purpose)?;
+    let (written, snapshots) = logical_plan(state, database, key.sql, query, &purpose)?;
     let names = output_names(&names, written.schema());
     let designated = designated(&written);
     let designated = designated.and_then(|it| written.schema().maybe_index_of_column(&it));
@@ -265,7 +266,7 @@ impl<'a> PendingQuery<'a> {
         purpose: &Purpose<'_>,
     ) -> Result<Snapshots> {
         let (references, _) = resolve_table_references(&self.statement, true)?;
-        snapshots((&StatementContext::of(state).session, database), &references, purpose)
+        snapshots(&StatementContext::of(state).session, database, &references, purpose)
     }
 }
 
@@ -283,14 +284,15 @@ fn tree_of(statement: &mut Statement) -> &mut Query {
 pub(crate) fn planned_tree(mut tables: Tables<'_>, query: PendingQuery<'_>) -> Result<LogicalPlan> {
     let PendingQuery { sql, mut statement, mut clauses, aggregates, .. } = query;
     let tree = tree_of(&mut statement);
-    write_out_joins((sql, &tables), tree, &mut clauses)?;
+    write_out_joins(sql, &tables, tree, &mut clauses)?;
     let marks = mark_blocks(sql, tree, clauses, &|name| aggregates.contains(name));
     tables.relations.push(Arc::new(MarkedRelations::new(tables.state, marks, aggregates)));
     Ok(SqlToRel::new(&tables).statement_to_plan(statement)?)
 }
 
 fn logical_plan(
-    (state, database): (&SessionState, &Database),
+    state: &SessionState,
+    database: &Database,
     sql: &str,
     query: QueryText,
     purpose: &Purpose<'_>,
@@ -317,12 +319,13 @@ fn plan_on(
         !is_target && snapshot.schema.view().is_none()
     };
     let sources = snapshots.iter().filter(is_read).map(source).collect();
-    plan_with((sources, snapshots), state, query, purpose)
+    plan_with(sources, snapshots, state, query, purpose)
 }
 
 /// As `plan_on`, with these tables.
 fn plan_with(
-    (sources, snapshots): (HashMap<String, Arc<dyn TableSource>>, &Snapshots),
+    sources: HashMap<String, Arc<dyn TableSource>>,
+    snapshots: &Snapshots,
     state: &SessionState,
     query: PendingQuery<'_>,
     purpose: &Purpose<'_>,
@@ -356,7 +359,8 @@ fn plan_with(
 ///, and the one that is changed, as the session sees them. A name that is no table may be a
 /// function.
 fn snapshots(
-    (session, database): (&Session, &Database),
+    session: &Session,
+    database: &Database,
     references: &[TableReference],
     purpose: &Purpose<'_>,
 ) -> Result<Snapshots> {
@@ -388,7 +392,7 @@ fn snapshots(
         target = None;
     }
     if let Some(changes) = &changes {
-        for name in read_by_temporary_views((changes, &visible), &mut found)? {
+        for name in read_by_temporary_views(changes, &visible, &mut found)? {
             let key = public_name(&name.to_lowercase());
             if existing.iter().all(|(_, known)| !same_name(known, &name)) {
                 existing.push((key.into(), name.into()));
@@ -437,7 +441,8 @@ fn temporary_target(
 /// Adds the temporary tables that temporary views among them read, at any depth, and returns the
 /// names of the other tables that they read.
 fn read_by_temporary_views(
-    (changes, visible): (&Changes, &VisibleTables<'_>),
+    changes: &Changes,
+    visible: &VisibleTables<'_>,
     found: &mut Snapshots,
 ) -> Result<Vec<String>> {
     let mut reading = found.values().map(Arc::clone).collect::<Vec<_>>();

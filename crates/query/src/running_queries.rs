@@ -108,7 +108,8 @@ impl RunningQueries {
     /// Lists a new statement, in planning.
     pub(crate) fn begin(
         self: &Arc<Self>,
-        (sql, session): (&Arc<str>, &Session),
+        sql: &Arc<str>,
+        session: &Session,
         memory: Arc<StatementMemory>,
         stop: &Arc<CancelState>,
     ) -> Listing {

@@ -37,18 +37,18 @@ pub(crate) fn show(caller: &StatementContext, sql: &str, what: &Show) -> Result<
             batch(vec![("table_name", texts(names.map(Some)))])
         }
         Show::Columns { table } => {
-            tables::columns(snapshot((visible, &caller.session), sql, table)?.as_ref())
+            tables::columns(snapshot(visible, &caller.session, sql, table)?.as_ref())
         }
         Show::Partitions { table } => {
-            tables::partitions(snapshot((visible, &caller.session), sql, table)?.as_ref())
+            tables::partitions(snapshot(visible, &caller.session, sql, table)?.as_ref())
         }
         Show::CreateTable { table } => {
-            let snapshot = snapshot((visible, &caller.session), sql, table)?;
+            let snapshot = snapshot(visible, &caller.session, sql, table)?;
             let ddl = create_statement(&snapshot.name, &snapshot.schema);
             batch(vec![("ddl", texts([Some(ddl)]))])
         }
         Show::CreateView { view } => {
-            let snapshot = snapshot((visible, &caller.session), sql, view)?;
+            let snapshot = snapshot(visible, &caller.session, sql, view)?;
             if snapshot.schema.view().is_none() {
                 return Err(StorageError::NotAView { table: snapshot.name.clone() }.into());
             }
@@ -131,7 +131,8 @@ pub(crate) fn table_function(
 }
 
 pub(crate) fn snapshot(
-    (visible, session): (&VisibleTables<'_>, &Session),
+    visible: &VisibleTables<'_>,
+    session: &Session,
     sql: &str,
     table: &Name,
 ) -> Result<Arc<Snapshot>> {

@@ -30,7 +30,8 @@ pub struct CopyBuffer {
 impl CopyBuffer {
     pub(crate) fn new(
         session: &Session,
-        (id, name): (TableId, &str),
+        id: TableId,
+        name: &str,
         schema: Arc<Schema>,
     ) -> CopyBuffer {
         let (session, table) = (session.clone(), TableRef { id, name: name.to_owned() });
@@ -91,11 +92,12 @@ impl TransactionBuffer {
     pub(crate) fn new(
         session: &Session,
         snapshot: &Arc<Snapshot>,
-        (columns, pin): (&[Column], Option<Arc<SegmentPin>>),
+        columns: &[Column],
+        pin: Option<Arc<SegmentPin>>,
     ) -> TransactionBuffer {
         TransactionBuffer {
             pin,
-            ..TransactionBuffer::of(session, session.changes(), (snapshot, columns))
+            ..TransactionBuffer::of(session, session.changes(), snapshot, columns)
         }
     }
 
@@ -103,7 +105,8 @@ impl TransactionBuffer {
     pub(crate) fn of(
         session: &Session,
         changes: Changes,
-        (snapshot, columns): (&Arc<Snapshot>, &[Column]),
+        snapshot: &Arc<Snapshot>,
+        columns: &[Column],
     ) -> TransactionBuffer {
         let new = changes.gather(&TableRef::of(snapshot), &snapshot.schema);
         let (snapshot, columns) = (Arc::clone(snapshot), columns.to_vec());

@@ -21,9 +21,6 @@ const LONG_FILES: &[(&str, usize)] = &[];
 /// Crates that may contain `unsafe` (STYLE 34).
 const UNSAFE_CRATES: [&str; 4] = ["platform", "filter", "storage", "ingest"];
 
-/// Crates with signatures that still take tuples apart (STYLE 19). An entry only ever goes.
-const TUPLE_CRATES: [&str; 1] = ["query"];
-
 /// Returns the findings in the file `text` at `path`.
 pub(crate) fn findings(path: &str, text: &str) -> Vec<Finding> {
     let masked = mask(text);
@@ -139,9 +136,6 @@ fn unsafe_place(path: &str, masked: &str) -> Option<Finding> {
 
 /// Checks that no parameter is a tuple that the signature takes apart (STYLE 19).
 fn tuple_parameters(path: &str, masked: &str) -> Vec<Finding> {
-    if crate_of(path).is_some_and(|name| TUPLE_CRATES.contains(&name)) {
-        return Vec::new();
-    }
     let what = "a tuple that the signature takes apart: name its parts or make a struct (STYLE 19)";
     let is_name = |c: char| c.is_alphanumeric() || c == '_';
     let functions = masked.match_indices("fn ").map(|(at, _)| at);

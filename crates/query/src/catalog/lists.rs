@@ -39,18 +39,18 @@ pub(super) fn rewrite_comparison(expr: &mut Expr) {
     let right = std::mem::replace(right.as_mut(), null());
     *expr = match list_of(&right) {
         Some(list) if list.is_empty() => Expr::Value(Value::Boolean(joined == Joined::All).into()),
-        Some(list) => with_elements(left, (joined, op), list),
+        Some(list) => with_elements(left, joined, op, list),
         None => match element_of(&right) {
             Some(element) => {
                 let (left, right) = (Box::new(left), Box::new(element));
                 Expr::BinaryOp { left, op, right }
             }
-            None => with_list(left, (joined, op), right),
+            None => with_list(left, joined, op, right),
         },
     };
 }
 
-fn with_elements(left: Expr, (joined, op): (Joined, BinaryOperator), list: Vec<Expr>) -> Expr {
+fn with_elements(left: Expr, joined: Joined, op: BinaryOperator, list: Vec<Expr>) -> Expr {
     let is_in = matches!(
         (joined, &op),
         (Joined::Any, BinaryOperator::Eq) | (Joined::All, BinaryOperator::NotEq)
@@ -76,7 +76,7 @@ fn with_elements(left: Expr, (joined, op): (Joined, BinaryOperator), list: Vec<E
 }
 
 /// The comparison with a list that is computed when the query runs.
-fn with_list(left: Expr, (joined, op): (Joined, BinaryOperator), list: Expr) -> Expr {
+fn with_list(left: Expr, joined: Joined, op: BinaryOperator, list: Expr) -> Expr {
     match (joined, &op) {
         (Joined::Any, BinaryOperator::Eq) => {
             open_with_null(call("array_has", vec![list.clone(), left]), list)

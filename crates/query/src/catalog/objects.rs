@@ -200,7 +200,9 @@ pub(super) fn rows(caller: &StatementContext, relation: &str, schema: &str) -> R
             "tables" => tables(database)?.iter().map(|it| table_row(name, it)).collect(),
             "views" => tables(database)?.iter().filter_map(|it| view_row(name, it)).collect(),
             "columns" => {
-                let of = |table: &Table| columns_of(table, |it| column_row(name, table, it));
+                let of = |table: &Table| {
+                    columns_of(table, |(at, column)| column_row(name, table, at, column))
+                };
                 tables(database)?.iter().flat_map(of).collect()
             }
             "character_sets" => vec![character_set(name)],
@@ -211,7 +213,7 @@ pub(super) fn rows(caller: &StatementContext, relation: &str, schema: &str) -> R
         "pg_am" => access_methods(),
         "pg_attrdef" => tables(database)?.iter().flat_map(expressions).collect(),
         "pg_attribute" => {
-            let of = |table: &Table| columns_of(table, |it| attribute(table, it));
+            let of = |table: &Table| columns_of(table, |(at, column)| attribute(table, at, column));
             tables(database)?.iter().flat_map(of).collect()
         }
         "pg_class" => tables(database)?.iter().map(class).collect(),
@@ -243,7 +245,7 @@ pub(super) fn rows(caller: &StatementContext, relation: &str, schema: &str) -> R
             let tables = tables(database)?;
             tables.iter().filter(is_shown).map(statistics).collect()
         }
-        "pg_proc" => types::all_functions().map(function_row).collect(),
+        "pg_proc" => types::all_functions().map(|(oid, name)| function_row(oid, name)).collect(),
         "pg_type" => {
             let of_rows = tables(database)?;
             TYPES.iter().flat_map(type_rows).chain(of_rows.iter().map(row_type)).collect()
@@ -287,7 +289,7 @@ fn class(table: &Table) -> Row {
         .with("relreplident", "d")
 }
 
-fn attribute(table: &Table, (at, column): (usize, &Column)) -> Row {
+fn attribute(table: &Table, at: usize, column: &Column) -> Row {
     let (ty, modifier) = column_type(&table.snapshot.schema, column);
     let is_text = ty.category == 'S';
     let default = table.snapshot.schema.default_of(column.id);
@@ -580,7 +582,7 @@ fn row_type_oid(table: &Table) -> u32 {
 }
 
 /// The row of a function that reads or writes values of a type.
-fn function_row((oid, name): (u32, String)) -> Row {
+fn function_row(oid: u32, name: String) -> Row {
     Row::new()
         .with("oid", oid)
         .with("proname", name.as_str())
@@ -647,7 +649,7 @@ fn view_row(database: &str, view: &Table) -> Option<Row> {
     Some(no.into_iter().fold(row, |row, name| row.with(name, "NO")))
 }
 
-fn column_row(database: &str, table: &Table, (at, column): (usize, &Column)) -> Row {
+fn column_row(database: &str, table: &Table, at: usize, column: &Column) -> Row {
     let schema = &table.snapshot.schema;
     let (ty, modifier) = column_type(schema, column);
     let is_key = schema.designated() == Some(column.id);

@@ -58,7 +58,8 @@ impl HeldBatch {
     pub(super) fn new(
         account: &Arc<RowAccount>,
         schema: &Arc<Schema>,
-        (rows, order): (RecordBatch, u64),
+        rows: RecordBatch,
+        order: u64,
     ) -> Result<HeldBatch> {
         let rows = compact(&rows)?;
         let values = batch_bytes(&rows).max(rows.get_array_memory_size());
@@ -84,13 +85,13 @@ impl HeldBatch {
         account: &Arc<RowAccount>,
     ) -> Result<HeldBatch> {
         let rows = widened(schema, self.schema.columns(), &self.rows)?;
-        HeldBatch::new(account, schema, (rows, self.order))
+        HeldBatch::new(account, schema, rows, self.order)
     }
 
     /// The rows of both.
     pub(super) fn joined(&self, next: &HeldBatch, account: &Arc<RowAccount>) -> Result<HeldBatch> {
         let rows = concat_batches(&self.rows.schema(), [&self.rows, &next.rows]);
-        HeldBatch::new(account, &self.schema, (rows.map_err(arrow)?, self.order))
+        HeldBatch::new(account, &self.schema, rows.map_err(arrow)?, self.order)
     }
 
     /// The batch without these rows of its runs; `None` if no row is left.
@@ -117,7 +118,7 @@ impl HeldBatch {
         if left.num_rows() == 0 {
             return Ok(None);
         }
-        HeldBatch::new(account, &self.schema, (left, self.order)).map(|left| Some(Arc::new(left)))
+        HeldBatch::new(account, &self.schema, left, self.order).map(|left| Some(Arc::new(left)))
     }
 
     /// The positions in the batch of the rows of its runs, one run after the other; empty if the
@@ -145,7 +146,8 @@ impl HeldBatch {
     pub(super) fn runs(
         &self,
         table: TableId,
-        (symbols, generation): (&mut SymbolTables, u64),
+        symbols: &mut SymbolTables,
+        generation: u64,
         account: &Arc<RowAccount>,
     ) -> Result<Vec<Arc<SegmentRun>>> {
         static SEGMENTS: AtomicU64 = AtomicU64::new(0);

@@ -113,7 +113,7 @@ impl TableChanges {
         let View { symbols, generation, .. } = view;
         let mut runs = Vec::new();
         for batch in &self.batches {
-            runs.extend(batch.runs(self.id, (symbols, *generation), &self.account)?);
+            runs.extend(batch.runs(self.id, symbols, *generation, &self.account)?);
         }
         Ok(runs)
     }

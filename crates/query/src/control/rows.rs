@@ -107,13 +107,14 @@ pub(crate) fn plan_spawned<T: Send + 'static>(
 pub(crate) fn run(
     plan: Arc<dyn ExecutionPlan>,
     context: Arc<TaskContext>,
-    (stop, reader): (&Arc<CancelState>, Reader),
+    stop: &Arc<CancelState>,
+    reader: Reader,
     took: Option<OnComplete>,
 ) -> Result<SendableRecordBatchStream> {
     let schema = plan.schema();
     let memory = Arc::clone(context.memory_pool());
     let stream = Timed::new(execute_stream(plan, context)?, memory, took);
-    let work = Work::Spawned(Running::start(stream, (stop, reader)));
+    let work = Work::Spawned(Running::start(stream, stop, reader));
     Ok(Box::pin(Rows { schema, stop: Arc::clone(stop), work, held: None }))
 }
 
@@ -122,7 +123,8 @@ pub(crate) fn run(
 pub(crate) fn run_inline(
     plan: Arc<dyn ExecutionPlan>,
     context: Arc<TaskContext>,
-    (stop, threads): (&Arc<CancelState>, &Handle),
+    stop: &Arc<CancelState>,
+    threads: &Handle,
     took: OnComplete,
 ) -> Result<SendableRecordBatchStream> {
     let schema = plan.schema();
@@ -203,7 +205,8 @@ impl Stream for Timed {
 async fn hand_over(
     mut stream: Timed,
     sender: mpsc::Sender<PlanResult<Batch>>,
-    (stop, reader): (Arc<CancelState>, Reader),
+    stop: Arc<CancelState>,
+    reader: Reader,
 ) {
     while let Some(batch) = stream.next().await {
         let Some(place) = place(&sender, &stop, reader).await else {
@@ -273,9 +276,9 @@ type Alarm = Pin<Box<dyn Future<Output = CancelReason> + Send>>;
 
 impl Running {
     /// The rest of a stream on a task of its own.
-    fn start(stream: Timed, (stop, reader): (&Arc<CancelState>, Reader)) -> Running {
+    fn start(stream: Timed, stop: &Arc<CancelState>, reader: Reader) -> Running {
         let (sender, batches) = mpsc::channel(BATCHES_WAITING);
-        let task = SpawnedTask::spawn(hand_over(stream, sender, (Arc::clone(stop), reader)));
+        let task = SpawnedTask::spawn(hand_over(stream, sender, Arc::clone(stop), reader));
         let ended = Arc::clone(stop);
         Running { batches, task, alarm: Box::pin(async move { ended.ended().await }) }
     }
@@ -337,7 +340,7 @@ impl Rows {
             return polled;
         }
         if let Work::Inline { stream, .. } = mem::replace(&mut self.work, Work::Over) {
-            self.work = Work::Spawned(Running::start(stream, (&self.stop, Reader::Client)));
+            self.work = Work::Spawned(Running::start(stream, &self.stop, Reader::Client));
         }
         self.poll_batch(context)
     }
@@ -476,7 +479,7 @@ mod tests {
         let filter = FilterExec::try_new(nothing, Arc::new(Endless::new(given))).unwrap();
         let plan = Arc::new(CoalescePartitionsExec::new(Arc::new(filter)));
         let plan = guarded(plan, stop).unwrap();
-        run(plan, Arc::default(), (stop, Reader::Client), None).unwrap()
+        run(plan, Arc::default(), stop, Reader::Client, None).unwrap()
     }
 
     /// Batches given from now until all work has ended.
@@ -554,7 +557,7 @@ mod tests {
         let plan = Arc::new(CoalescePartitionsExec::new(Arc::new(Endless::new(&given))));
         let stop = Arc::new(CancelState::new(Timeout::After(Duration::from_secs(30))));
         let plan = guarded(plan, &stop).unwrap();
-        let mut rows = run(plan, Arc::default(), (&stop, Reader::Client), None).unwrap();
+        let mut rows = run(plan, Arc::default(), &stop, Reader::Client, None).unwrap();
         for _ in 0..3 {
             assert!(rows.next().await.unwrap().is_ok());
             yield_often().await;
@@ -579,7 +582,7 @@ mod tests {
             let context = Arc::new(TaskContext::default());
             let memory = Arc::clone(context.memory_pool());
             let stop = Arc::new(CancelState::new(Timeout::Never));
-            let mut rows = run(plan, context, (&stop, Reader::Client), None).unwrap();
+            let mut rows = run(plan, context, &stop, Reader::Client, None).unwrap();
             for _ in 0..2 {
                 assert!(rows.next().await.unwrap().is_ok());
                 yield_often().await;
@@ -602,13 +605,9 @@ mod tests {
         let runtime = RuntimeEnvBuilder::new().with_memory_pool(pool).build_arc().unwrap();
         let context = Arc::new(TaskContext::default().with_runtime(runtime));
         let stop = Arc::new(CancelState::new(Timeout::Never));
-        let mut rows = run(
-            Arc::new(CoalescePartitionsExec::new(plan)),
-            context,
-            (&stop, Reader::Client),
-            None,
-        )
-        .unwrap();
+        let mut rows =
+            run(Arc::new(CoalescePartitionsExec::new(plan)), context, &stop, Reader::Client, None)
+                .unwrap();
         assert!(rows.next().await.unwrap().is_ok());
         yield_often().await;
         let error = rows.next().await.unwrap().expect_err("the reader has the first one");
@@ -627,7 +626,7 @@ mod tests {
         let plan = Arc::new(CoalescePartitionsExec::new(Arc::new(Endless::new(&given))));
         let stop = Arc::new(CancelState::new(Timeout::Never));
         let plan = guarded(plan, &stop).unwrap();
-        let mut rows = run(plan, Arc::default(), (&stop, Reader::Client), None).unwrap();
+        let mut rows = run(plan, Arc::default(), &stop, Reader::Client, None).unwrap();
         yield_often().await;
         assert!(stop.waiting().is_some() && Arc::strong_count(&given) > 1);
         stop.cancel();

@@ -44,11 +44,11 @@ pub(super) fn change(
         }
         Statement::DropTables { names, if_exists, readers } => {
             let dropped = Dropped { names, if_exists: *if_exists, readers: *readers };
-            drop_all(definer, &dropped, DROP_TABLE)
+            drop_all(definer, &dropped, DropKind::Table)
         }
         Statement::DropViews { names, if_exists, readers } => {
             let dropped = Dropped { names, if_exists: *if_exists, readers: *readers };
-            drop_all(definer, &dropped, DROP_VIEW)
+            drop_all(definer, &dropped, DropKind::View)
         }
         Statement::AlterTable { table, change, .. } if definer.is_temporary(table) => {
             check_alter(sql, table, change).map(|()| None)
@@ -105,37 +105,52 @@ fn create(
     Ok(Done::with_notices("CREATE TABLE", notices))
 }
 
-/// The kind of a DROP: the tag of the statement, and the word for the object.
-type Kind = (&'static str, &'static str);
+/// The kind of a DROP.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum DropKind {
+    Table,
+    View,
+}
 
-const DROP_TABLE: Kind = ("DROP TABLE", "table");
-const DROP_VIEW: Kind = ("DROP VIEW", "view");
+impl DropKind {
+    /// The tag of the statement.
+    fn tag(self) -> &'static str {
+        match self {
+            DropKind::Table => "DROP TABLE",
+            DropKind::View => "DROP VIEW",
+        }
+    }
+
+    /// The word for the object.
+    fn object(self) -> &'static str {
+        match self {
+            DropKind::Table => "table",
+            DropKind::View => "view",
+        }
+    }
+}
 
 /// Drops tables or views, if some of them are temporary. Other views of the session that read them
 /// stay, as those of the database do, unless CASCADE is given.
-fn drop_all(
-    definer: Definer<'_>,
-    dropped: &Dropped<'_>,
-    (tag, kind): Kind,
-) -> Result<Option<Done>> {
+fn drop_all(definer: Definer<'_>, dropped: &Dropped<'_>, kind: DropKind) -> Result<Option<Done>> {
     let mut changes = definer.session.changes();
     let Dropped { names, if_exists, readers } = dropped;
     if names.iter().all(|name| changes.named(name).is_none()) {
         return Ok(None);
     }
-    let mut done = Done::new(tag);
+    let mut done = Done::new(kind.tag());
     for name in *names {
         if let Some(own) = changes.named(name).map(Arc::clone) {
             match (own.is_view(), kind) {
-                (true, "table") => {
+                (true, DropKind::Table) => {
                     return Err(StorageError::IsView { view: own.name.clone() }.into());
                 }
-                (false, "view") => {
+                (false, DropKind::View) => {
                     return Err(StorageError::NotAView { table: own.name.clone() }.into());
                 }
                 _ => {}
             }
-            drop_own((&mut changes, &mut done), &own, *readers)?;
+            drop_own(&mut changes, &mut done, &own, *readers)?;
             continue;
         }
         if definer.visible().table_id(&name.text).is_some() {
@@ -149,7 +164,7 @@ fn drop_all(
         if !if_exists {
             return Err(StorageError::NoSuchTable { table: name.text.clone() }.into());
         }
-        done.notices.push(format!("{kind} `{}` does not exist", name.text));
+        done.notices.push(format!("{} `{}` does not exist", kind.object(), name.text));
     }
     definer.session.install(changes);
     Ok(Some(done))
@@ -157,7 +172,8 @@ fn drop_all(
 
 /// Drops a temporary table or view, and what `readers` says of its views that read it.
 fn drop_own(
-    (changes, done): (&mut Changes, &mut Done),
+    changes: &mut Changes,
+    done: &mut Done,
     own: &TemporaryTable,
     readers: Readers,
 ) -> Result<()> {
@@ -171,7 +187,7 @@ fn drop_own(
         match readers {
             Readers::AreDropped => {
                 done.notices.push(format!("drop cascades to view `{}`", view.name));
-                drop_own((changes, done), &view, readers)?;
+                drop_own(changes, done, &view, readers)?;
             }
             Readers::Forbid => {
                 let what = ViewProblem::Needed { table: own.name.clone() };

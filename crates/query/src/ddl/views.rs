@@ -63,11 +63,11 @@ pub(crate) async fn create_view(
     let planned_as = name.text.clone();
     let task = plan_spawned(changes.account(), async move {
         let new = NewView { name: &planned_as, replaced, columns: &columns, text: &text };
-        plan_view((&state, &planned_on), &new)
+        plan_view(&state, &planned_on, &new)
     });
     let planned = finish_in_time(task, &changes.stop).await?;
     if is_temporary || planned.reads_temporary {
-        return make_own(&changes.session, &name, if_exists, (planned, is_temporary));
+        return make_own(&changes.session, &name, if_exists, planned, is_temporary);
     }
     let ViewPlan { schema, notices, .. } = planned;
     let (made_in, made_by) = (Arc::clone(database), changes.session.clone());
@@ -96,10 +96,11 @@ fn make_own(
     session: &Session,
     name: &Name,
     if_exists: IfExists,
-    (planned, is_said): (ViewPlan, bool),
+    planned: ViewPlan,
+    is_asked_temporary: bool,
 ) -> Result<Done> {
     let ViewPlan { schema, mut notices, .. } = planned;
-    if !is_said {
+    if !is_asked_temporary {
         notices.push(format!("view `{}` will be a temporary view", name.text));
     }
     let mut changes = session.changes();
@@ -144,18 +145,19 @@ pub(super) struct Dropped<'a> {
 
 /// Drops tables.
 pub(super) fn drop_tables(definer: Definer<'_>, dropped: &Dropped<'_>) -> Result<Done> {
-    drop_all(definer, dropped, ("DROP TABLE", Relations::Tables))
+    drop_all(definer, dropped, "DROP TABLE", Relations::Tables)
 }
 
 /// Drops views.
 pub(super) fn drop_views(definer: Definer<'_>, dropped: &Dropped<'_>) -> Result<Done> {
-    drop_all(definer, dropped, ("DROP VIEW", Relations::Views))
+    drop_all(definer, dropped, "DROP VIEW", Relations::Views)
 }
 
 fn drop_all(
     definer: Definer<'_>,
     dropped: &Dropped<'_>,
-    (tag, kind): (&'static str, Relations),
+    tag: &'static str,
+    kind: Relations,
 ) -> Result<Done> {
     let visible = definer.visible();
     let drop = |names: &[&str], kind| {

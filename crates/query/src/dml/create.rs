@@ -54,7 +54,7 @@ impl RowChanges<'_> {
                     self.database.visible(changes.ddl()).snapshot(&name)?
                 }
             };
-            Work::Hold(TransactionBuffer::of(&self.session, changes, (&snapshot, &columns)))
+            Work::Hold(TransactionBuffer::of(&self.session, changes, &snapshot, &columns))
         } else {
             Work::Insert(Writer::of_new(&self.database, &create.name.text, &schema))
         };

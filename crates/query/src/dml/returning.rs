@@ -98,8 +98,7 @@ impl RowChanges<'_> {
         });
         let (plan, schema) = finish_in_time(task, &self.stop).await?;
         let plan = guarded(plan, &self.stop)?;
-        let reader = (&self.stop, Reader::Writer);
-        let mut stream = run(plan, Arc::clone(&self.context), reader, None)?;
+        let mut stream = run(plan, Arc::clone(&self.context), &self.stop, Reader::Writer, None)?;
         let mut batches = Vec::new();
         while let Some(batch) = stream.next().await {
             let batch = batch?;

@@ -223,22 +223,24 @@ impl Writer {
     pub(super) fn new(
         database: &Arc<Database>,
         snapshot: &Arc<Snapshot>,
-        (columns, needed): (&[Column], Vec<Column>),
+        columns: &[Column],
+        needed: Vec<Column>,
     ) -> Writer {
         let into = Destination::Table { snapshot: Arc::clone(snapshot), needed };
-        Writer::of(database, into, (&snapshot.schema, columns))
+        Writer::of(database, into, &snapshot.schema, columns)
     }
 
     /// A writer for all rows of a table that the commit creates.
     pub(super) fn of_new(database: &Arc<Database>, table: &str, schema: &Arc<Schema>) -> Writer {
         let into = Destination::New { name: table.to_owned(), schema: Arc::clone(schema) };
-        Writer::of(database, into, (schema, schema.columns()))
+        Writer::of(database, into, schema, schema.columns())
     }
 
     fn of(
         database: &Arc<Database>,
         into: Destination,
-        (schema, columns): (&Schema, &[Column]),
+        schema: &Schema,
+        columns: &[Column],
     ) -> Writer {
         let batch = BatchBuilder::new(columns, schema.designated()).with_lengths(schema.lengths());
         Writer { database: Arc::clone(database), into, batch, txn: None, rows: 0 }

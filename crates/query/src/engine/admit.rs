@@ -29,7 +29,7 @@ impl Engine {
         };
         let admitted = session.allow(privilege);
         if admitted.is_err() {
-            self.audit(session, (privilege, sql), admitted.as_ref().err());
+            self.audit(session, privilege, sql, admitted.as_ref().err());
         }
         admitted.map(|()| privilege)
     }
@@ -37,7 +37,8 @@ impl Engine {
     pub(crate) fn audit(
         &self,
         session: &Session,
-        (privilege, sql): (Privilege, &str),
+        privilege: Privilege,
+        sql: &str,
         error: Option<&Error>,
     ) {
         if privilege.is_audited() || matches!(error, Some(Error::Denied { .. })) {

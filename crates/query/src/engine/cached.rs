@@ -102,7 +102,7 @@ impl Engine {
         let plan = guarded(Arc::clone(&planned.plan), &stop)?;
         listing.runs(&plan);
         let took = self.took(&planned, start.elapsed()).expect("its plan is kept");
-        let stream = run_inline(plan, context, (&stop, threads), took)?;
+        let stream = run_inline(plan, context, &stop, threads, took)?;
         let stream = listing.until_the_end_of(stream);
         let PlannedQuery { schema, designated, notices, .. } = planned;
         let stream = renamed(stream, &schema, Arc::clone(sql));

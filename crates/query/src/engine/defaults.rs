@@ -97,7 +97,7 @@ impl Engine {
                 ref table, change: TableChange::AddColumns(ref added), ..
             } if !added.defaults.is_empty() => {
                 let (table, added) = (table.clone(), added.clone());
-                self.add_filled((sql, begun), (table, added, statement)).await
+                self.add_filled(sql, begun, table, added, statement).await
             }
             statement => Ok(self.define(sql, statement, begun).await?.answer()),
         }
@@ -107,8 +107,11 @@ impl Engine {
     /// an UPDATE; if that fails, the columns are dropped again.
     async fn add_filled(
         &self,
-        (sql, begun): (Arc<str>, &Begun),
-        (table, added, statement): (Name, AddColumns, Statement),
+        sql: Arc<str>,
+        begun: &Begun,
+        table: Name,
+        added: AddColumns,
+        statement: Statement,
     ) -> Result<Answer> {
         let before = self.schema_of(&table, &begun.caller.session);
         let is_own = begun.caller.session.seen().is_some_and(|seen| seen.named(&table).is_some());

@@ -12,7 +12,8 @@ impl Engine {
     /// Executes a TRUNCATE, in the session's own changes or for all sessions.
     pub(super) async fn truncate(
         &self,
-        (sql, table): (&Arc<str>, Name),
+        sql: &Arc<str>,
+        table: Name,
         restarts_numbers: bool,
         begun: &Begun,
     ) -> Result<Answer> {

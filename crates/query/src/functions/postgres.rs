@@ -438,12 +438,12 @@ fn width_buckets(arrays: &[ArrayRef]) -> Result<ArrayRef> {
         else {
             return Ok(None);
         };
-        width_bucket(x, (low, high), count).map(Some)
+        width_bucket(x, low, high, count).map(Some)
     };
     Ok(Arc::new((0..counts.len()).map(bucket).collect::<Result<Int32Array>>()?))
 }
 
-fn width_bucket(x: f64, (low, high): (f64, f64), count: i64) -> Result<i32> {
+fn width_bucket(x: f64, low: f64, high: f64, count: i64) -> Result<i32> {
     let bad = |what| Err(refused(ClauseProblem::WidthBucket { what }));
     let Ok(count) = i32::try_from(count) else { return bad("the count must fit in an INT") };
     if count <= 0 {
@@ -684,10 +684,8 @@ mod tests {
             (0.0, 0.0, 10.0, 5, 1),
             (7.0, 10.0, 0.0, 5, 2),
         ] {
-            assert_eq!(width_bucket(x, (low, high), count).unwrap(), expected, "postgres-1: {x}");
+            assert_eq!(width_bucket(x, low, high, count).unwrap(), expected, "postgres-1: {x}");
         }
-        assert!(
-            width_bucket(1.0, (1.0, 1.0), 3).is_err() && width_bucket(1.0, (0.0, 2.0), 0).is_err()
-        );
+        assert!(width_bucket(1.0, 1.0, 1.0, 3).is_err() && width_bucket(1.0, 0.0, 2.0, 0).is_err());
     }
 }

@@ -575,7 +575,8 @@ impl Rows {
         known: &mut Known,
         row: usize,
         text: &str,
-        (flags, group): (usize, usize),
+        flags: usize,
+        group: usize,
     ) -> Result<Option<(usize, usize)>> {
         let flags = self.text(flags, row);
         let start = start(self.name, text, self.integer(0, row, 1))?;
@@ -606,7 +607,7 @@ impl Rows {
                 1 => true,
                 _ => return plan_err!("the fifth argument of {} is 0 or 1", self.name),
             };
-            let place = self.place(known, row, text, (3, 4))?;
+            let place = self.place(known, row, text, 3, 4)?;
             let at = |(from, to)| if is_behind { to } else { from };
             let count = |at: usize| i64::try_from(text[..at].chars().count()).unwrap_or(i64::MAX);
             Ok(Some(place.map_or(0, |place| count(at(place)) + 1)))
@@ -636,7 +637,7 @@ impl Rows {
         for row in 0..self.count {
             let place = match self.is_null(row) {
                 true => None,
-                false => self.place(known, row, texts.value(row), (2, 3))?,
+                false => self.place(known, row, texts.value(row), 2, 3)?,
             };
             builder.append_option(place.map(|(from, to)| &texts.value(row)[from..to]));
         }

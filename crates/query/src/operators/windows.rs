@@ -173,7 +173,7 @@ impl Holding {
         self.charge()
     }
 
-    fn make(&mut self, function: &str, (value, rows): (u64, u64)) -> Result<()> {
+    fn make(&mut self, function: &str, value: u64, rows: u64) -> Result<()> {
         let step = &mut self.step;
         step.bytes = step.bytes.saturating_add(value.saturating_mul(rows));
         step.widest = step.widest.max(value);
@@ -224,9 +224,9 @@ struct Given {
 ///
 /// # Errors
 /// If that is more than is left of the statement's memory, or than values may have together.
-pub(crate) fn charge_value(function: &str, (value, rows): (u64, u64)) -> Result<()> {
+pub(crate) fn charge_value(function: &str, value: u64, rows: u64) -> Result<()> {
     WORKING.with_borrow(|held| match held {
-        Some(held) => held.lock().make(function, (value, rows)),
+        Some(held) => held.lock().make(function, value, rows),
         None => Ok(()),
     })
 }

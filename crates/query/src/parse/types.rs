@@ -124,8 +124,8 @@ pub(crate) fn expect_type(cursor: &mut Cursor<'_>) -> Result<TypeName> {
             let small = u32::try_from(characters).ok().filter(|&characters| characters > 0);
             let Some(small) = small else {
                 let bounds = "1 to 4294967295";
-                let what = ("the length of a text", bounds, characters);
-                return Err(out_of_bounds(cursor, offset, what));
+                let what = "the length of a text";
+                return Err(out_of_bounds(cursor, offset, what, bounds, characters));
             };
             if is_checked {
                 length = Some(small);
@@ -170,7 +170,7 @@ fn timestamp(cursor: &mut Cursor<'_>) -> Result<ColumnType> {
     match digits {
         6 => Ok(ColumnType::Timestamp(TimeUnit::Micros)),
         9 => Ok(ColumnType::Timestamp(TimeUnit::Nanos)),
-        _ => Err(out_of_bounds(cursor, offset, ("the precision of TIMESTAMP", "6 or 9", digits))),
+        _ => Err(out_of_bounds(cursor, offset, "the precision of TIMESTAMP", "6 or 9", digits)),
     }
 }
 
@@ -185,7 +185,7 @@ fn float(cursor: &mut Cursor<'_>) -> Result<ColumnType> {
     match bits {
         1..=24 => Ok(ColumnType::Float32),
         25..=53 => Ok(ColumnType::Float64),
-        _ => Err(out_of_bounds(cursor, offset, ("the precision of FLOAT", "1 to 53", bits))),
+        _ => Err(out_of_bounds(cursor, offset, "the precision of FLOAT", "1 to 53", bits)),
     }
 }
 
@@ -201,14 +201,14 @@ fn decimal(cursor: &mut Cursor<'_>) -> Result<ColumnType> {
     cursor.expect_sign(')')?;
     let small = |value: u64, max: u8| u8::try_from(value).ok().filter(|&value| value <= max);
     let Some(precision) = small(precision, 38).filter(|&precision| precision > 0) else {
-        let what = ("the precision of DECIMAL", "1 to 38", precision);
-        return Err(out_of_bounds(cursor, offset, what));
+        let what = "the precision of DECIMAL";
+        return Err(out_of_bounds(cursor, offset, what, "1 to 38", precision));
     };
     match small(scale, precision) {
         Some(scale) => Ok(ColumnType::Decimal { precision, scale }),
         None => {
-            let what = ("the scale of DECIMAL", "at most its precision", scale);
-            Err(out_of_bounds(cursor, scale_offset, what))
+            let what = "the scale of DECIMAL";
+            Err(out_of_bounds(cursor, scale_offset, what, "at most its precision", scale))
         }
     }
 }
@@ -216,7 +216,9 @@ fn decimal(cursor: &mut Cursor<'_>) -> Result<ColumnType> {
 fn out_of_bounds(
     cursor: &Cursor<'_>,
     offset: usize,
-    (what, bounds, found): (&'static str, &'static str, u64),
+    what: &'static str,
+    bounds: &'static str,
+    found: u64,
 ) -> Error {
     let problem = SyntaxError::OutOfBounds { what, bounds, found: found.to_string() };
     Error::syntax(cursor.sql(), offset, problem)

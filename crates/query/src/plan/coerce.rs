@@ -199,7 +199,7 @@ fn arithmetic(expr: RawBinaryExpr, schema: &DFSchema) -> PlanResult<PlannerResul
 fn operands(left: Expr, right: Expr, schema: &DFSchema) -> (Expr, Expr) {
     let (left, right) = widened_floats(&left, &right, schema).unwrap_or((left, right));
     let types = final_types(&left, &right, schema);
-    decimals::operands((&left, types.0), (&right, types.1)).unwrap_or((left, right))
+    decimals::operands(&left, types.0, &right, types.1).unwrap_or((left, right))
 }
 
 /// Returns the types of two operands. If one is a decimal and the other seems to be a float, they
@@ -233,7 +233,7 @@ fn compare_op(op: &BinaryOperator) -> Operator {
 /// intervals, and of times with finer constants.
 fn compare(left: &Expr, op: Operator, right: &Expr, schema: &DFSchema) -> Option<Expr> {
     let types = final_types(left, right, schema);
-    let compared = decimals::compare((left, types.0), op, (right, types.1));
+    let compared = decimals::compare(left, types.0, op, right, types.1);
     compared.or_else(|| compare_lengths_or_times(left, op, right, schema))
 }
 

@@ -73,16 +73,17 @@ pub(crate) fn described_with(sql: &str, given: &[Parameter]) -> Result<Vec<Param
 
 /// Returns the columns of a query's answer, and the types of its parameters.
 pub(crate) fn describe_query(
-    (state, database): (&SessionState, &Database),
+    state: &SessionState,
+    database: &Database,
     sql: &str,
     values: &[Parameter],
 ) -> Result<(SchemaRef, ParameterTypes)> {
     let infer = |values: &[Parameter]| {
         let query = parse_query(sql, values)?;
         let names = query.names.clone();
-        let described = describe((state, database), sql, query, &Purpose::default());
+        let described = describe(state, database, sql, query, &Purpose::default());
         let (plan, types) = described.map_err(|error| {
-            error_positions::locate(sql, blamed((state, database), (sql, values), error))
+            error_positions::locate(sql, blamed(state, database, sql, values, error))
         })?;
         let names = output_names(&names, plan.schema());
         let schema = output_schema(plan.schema().inner(), &names);
@@ -99,13 +100,14 @@ pub(crate) fn describe_query(
 
 /// Returns the plan of a query with open parameters, and the types of these.
 pub(super) fn describe(
-    (state, database): (&SessionState, &Database),
+    state: &SessionState,
+    database: &Database,
     sql: &str,
     query: QueryText,
     purpose: &Purpose<'_>,
 ) -> Result<(LogicalPlan, ParameterTypes)> {
     let mut types = cast_types(&query.statement);
-    let (plan, _) = logical_plan((state, database), sql, query, purpose)?;
+    let (plan, _) = logical_plan(state, database, sql, query, purpose)?;
     plan.apply_with_subqueries(|node| {
         node.apply_expressions(|expr| expr.apply(|expr| Ok(learn(expr, &mut types))))
     })?;

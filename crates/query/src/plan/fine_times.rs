@@ -29,9 +29,11 @@ const PER_MICRO: i64 = 1_000;
 
 /// Compares a TIMESTAMP and a constant TIMESTAMP_NS, in either order.
 pub(super) fn compare(
-    (left, left_type): (&Expr, Option<ColumnType>),
+    left: &Expr,
+    left_type: Option<ColumnType>,
     op: Operator,
-    (right, right_type): (&Expr, Option<ColumnType>),
+    right: &Expr,
+    right_type: Option<ColumnType>,
 ) -> Option<Expr> {
     match (left_type?, right_type?) {
         (MICROS, NANOS) if is_constant(right) && !is_constant(left) => {
@@ -160,6 +162,6 @@ pub(crate) fn compare_lengths_or_times(
     schema: &DFSchema,
 ) -> Option<Expr> {
     let types = (type_in(left, schema), type_in(right, schema));
-    let compared = compare((left, types.0), op, (right, types.1));
+    let compared = compare(left, types.0, op, right, types.1);
     compared.or_else(|| intervals::compare(left, op, right, schema))
 }

@@ -78,7 +78,7 @@ impl Returning<'_> {
         let mut sources: HashMap<String, Arc<dyn TableSource>> =
             tables.iter().filter(is_table).map(source).collect();
         sources.insert(TARGET.to_owned(), provider_as_source(Arc::new(rows)));
-        let plan = plan_with((sources, &tables), self.state, query, &purpose)?;
+        let plan = plan_with(sources, &tables, self.state, query, &purpose)?;
         if has_groups(&plan) {
             let feature = "an aggregate or a window outside of a subquery in RETURNING";
             return Err(Error::NotSupported { position: None, feature });
@@ -97,7 +97,7 @@ pub(crate) fn describe_returning(returning: &Returning<'_>) -> Result<(SchemaRef
     let names = query.names.clone();
     let target = Some(&target.table);
     let purpose = Purpose { target, rows: TargetRows::Returned, ..Purpose::default() };
-    let described = describe((state, database), sql, query, &purpose);
+    let described = describe(state, database, sql, query, &purpose);
     let (plan, types) = described.map_err(|error| error_positions::locate(sql, error))?;
     let names = output_names(&names, plan.schema());
     Ok((output_schema(plan.schema().inner(), &names), types))

@@ -183,7 +183,7 @@ impl Planning<'_> {
         if purpose.target.is_none() && matches!(*query.statement.body, SetExpr::Values(_)) {
             return Ok(stored);
         }
-        let described = describe((self.state, self.database), self.sql, query, &purpose);
+        let described = describe(self.state, self.database, self.sql, query, &purpose);
         let (_, types) = described.map_err(|error| error_positions::locate(self.sql, error))?;
         for (name, ty) in types {
             stored.entry(name).or_insert(ty);
@@ -198,8 +198,9 @@ impl Planning<'_> {
             let query = query_of_change(self.sql, change, self.parameters)?;
             let condition = self.sql[change.clauses + "WHERE".len()..].trim_start();
             let position = Some(Position::at(self.sql, self.sql.len() - condition.len()));
-            let (at, purpose) = ((self.state, self.database), self.purpose_of(change));
-            let (plan, mut snapshots) = logical_plan(at, self.sql, query, &purpose)?;
+            let purpose = self.purpose_of(change);
+            let (plan, mut snapshots) =
+                logical_plan(self.state, self.database, self.sql, query, &purpose)?;
             let snapshot = snapshots.remove(TARGET).expect("the table is read");
             let ranges = scanned_ranges(&self.state.optimize(&plan)?, &snapshot);
             ranges.ok_or(Error::NotOfPartitions { position })

@@ -31,7 +31,7 @@ pub(super) enum Keys {
 pub(super) fn with_set_keys(plan: LogicalPlan, kind: Keys) -> Result<LogicalPlan> {
     plan.transform_up_with_subqueries(|node| match &node {
         LogicalPlan::Aggregate(aggregate) => match aggregate.group_expr.as_slice() {
-            [Expr::GroupingSet(sets)] => below(aggregate, sets, (&node, kind)),
+            [Expr::GroupingSet(sets)] => below(aggregate, sets, &node, kind),
             _ => Ok(Transformed::no(node)),
         },
         _ => Ok(Transformed::no(node)),
@@ -42,7 +42,8 @@ pub(super) fn with_set_keys(plan: LogicalPlan, kind: Keys) -> Result<LogicalPlan
 fn below(
     aggregate: &Aggregate,
     sets: &GroupingSet,
-    (node, kind): (&LogicalPlan, Keys),
+    node: &LogicalPlan,
+    kind: Keys,
 ) -> Result<Transformed<LogicalPlan>> {
     let schema = aggregate.input.schema();
     let keys = sets.distinct_expr().into_iter().cloned().collect::<Vec<_>>();

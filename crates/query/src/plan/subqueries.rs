@@ -284,7 +284,7 @@ impl Joiner {
                         self.in_condition(InSubquery { expr, subquery, negated: true }, input)
                     }
                     _ => {
-                        let asked = self.compared(*expr, op, (subquery, &mut *input))?;
+                        let asked = self.compared(*expr, op, subquery, &mut *input)?;
                         let is_all = quantifier == SetQuantifier::All;
                         let test = match is_all {
                             true => asked.test.is_not_true(),
@@ -307,7 +307,7 @@ impl Joiner {
             return Ok(Expr::InSubquery(asked));
         }
         let InSubquery { expr, subquery, negated } = asked;
-        let asked = self.compared(*expr, Operator::Eq, (subquery, &mut *input))?;
+        let asked = self.compared(*expr, Operator::Eq, subquery, &mut *input)?;
         let matched = filtered(asked.rows.clone(), asked.test.clone())?;
         let condition = self.exists_condition(matched, negated, input)?;
         if !negated {
@@ -320,7 +320,7 @@ impl Joiner {
         let nullable = asked.nullable_values(input.schema())?;
         if let Some(known) = nullable.into_iter().map(Expr::is_not_null).reduce(Expr::and) {
             let unknown = asked.rows_beside_null()?;
-            let none = self.exists(unknown, true, (&mut *input, Place::Filter))?;
+            let none = self.exists(unknown, true, &mut *input, Place::Filter)?;
             conditions.push(known.or(none));
         }
         Ok(conjunction(conditions).expect("there is one"))
@@ -329,9 +329,9 @@ impl Joiner {
     /// Replaces subqueries that are values in an expression.
     fn value(&mut self, expr: Expr, input: &mut LogicalPlan, place: Place) -> Result<Expr> {
         let joined = expr.transform_up(|expr| match expr {
-            Expr::Exists(Exists { subquery, negated }) => self
-                .exists(unwrapped(subquery), negated, (&mut *input, place))
-                .map(Transformed::yes),
+            Expr::Exists(Exists { subquery, negated }) => {
+                self.exists(unwrapped(subquery), negated, &mut *input, place).map(Transformed::yes)
+            }
             Expr::InSubquery(InSubquery { expr, subquery, negated }) => {
                 let (op, quantifier) = (Operator::Eq, SetQuantifier::Any);
                 let asked = SetComparison { expr, subquery, op, quantifier };
@@ -357,21 +357,21 @@ impl Joiner {
         place: Place,
     ) -> Result<Expr> {
         let SetComparison { expr, subquery, op, quantifier } = asked;
-        let asked = self.compared(*expr, op, (subquery, &mut *input))?;
+        let asked = self.compared(*expr, op, subquery, &mut *input)?;
         let (decisive, is_any) = match quantifier {
             SetQuantifier::Any => (asked.test.clone(), true),
             SetQuantifier::All => (not(asked.test.clone()), false),
         };
         let decided = filtered(asked.rows.clone(), decisive)?;
-        let decided = self.exists(decided, false, (&mut *input, place))?;
+        let decided = self.exists(decided, false, &mut *input, place)?;
         let mut unknown = Vec::new();
         if let Some(nulls) = asked.rows_with_null()? {
-            unknown.push(self.exists(nulls, false, (&mut *input, place))?);
+            unknown.push(self.exists(nulls, false, &mut *input, place)?);
         }
         let nullable = asked.nullable_values(input.schema())?;
         if let Some(has_null) = nullable.into_iter().map(Expr::is_null).reduce(Expr::or) {
             let some = asked.rows_beside_null()?;
-            let some = self.exists(some, false, (&mut *input, place))?;
+            let some = self.exists(some, false, &mut *input, place)?;
             unknown.push(has_null.and(some));
         }
         let Some(unknown) = unknown.into_iter().reduce(Expr::or) else {
@@ -387,7 +387,8 @@ impl Joiner {
         &mut self,
         expr: Expr,
         op: Operator,
-        (subquery, input): (Subquery, &mut LogicalPlan),
+        subquery: Subquery,
+        input: &mut LogicalPlan,
     ) -> Result<Compared> {
         let (exprs, rows) = row_columns::split_row(expr, unwrapped(subquery))?;
         let mut values = Vec::with_capacity(exprs.len());
@@ -425,7 +426,8 @@ impl Joiner {
         &mut self,
         rows: LogicalPlan,
         negated: bool,
-        (input, place): (&mut LogicalPlan, Place),
+        input: &mut LogicalPlan,
+        place: Place,
     ) -> Result<Expr> {
         let rows = pulled::needed_to_exist(rows)?;
         let free = free_columns(&rows);
@@ -528,7 +530,7 @@ impl Joiner {
         let joined =
             LogicalPlanBuilder::from(joined).alias(TableReference::bare(name.clone()))?.build()?;
         let keys = domain.keys(&name, input.schema());
-        *input = joined_by(input.clone(), joined, (JoinType::Left, keys))?;
+        *input = joined_by(input.clone(), joined, JoinType::Left, keys)?;
         check_size(input)?;
         Ok(Expr::Column(Column::new(Some(TableReference::bare(name)), value)))
     }
@@ -658,7 +660,8 @@ fn filtered(rows: LogicalPlan, condition: Expr) -> Result<LogicalPlan> {
 fn joined_by(
     left: LogicalPlan,
     right: LogicalPlan,
-    (join_type, keys): (JoinType, Vec<(Expr, Expr)>),
+    join_type: JoinType,
+    keys: Vec<(Expr, Expr)>,
 ) -> Result<LogicalPlan> {
     let same = |(left, right)| super::coerce::binary(left, Operator::IsNotDistinctFrom, right);
     let conditions = keys.into_iter().map(same).collect::<Vec<_>>();

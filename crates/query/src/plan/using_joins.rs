@@ -47,7 +47,8 @@ pub(super) trait KnownColumns {
 
 /// Writes out the joins of a query, and the merged columns in its clauses of ours.
 pub(super) fn write_out_joins(
-    (sql, known): (&str, &dyn KnownColumns),
+    sql: &str,
+    known: &dyn KnownColumns,
     query: &mut Query,
     clauses: &mut Clauses,
 ) -> Result<()> {
@@ -304,9 +305,10 @@ impl Pass<'_> {
         let mut condition = None;
         let mut merged = Vec::new();
         for key in keys {
-            let pair = (left.key(self.sql, &key)?, right.key(self.sql, &key)?);
-            condition = Some(and_equal(condition, &pair));
-            merged.push((key.value, merge(kind, pair)));
+            let left_key = left.key(self.sql, &key)?;
+            let right_key = right.key(self.sql, &key)?;
+            condition = Some(and_equal(condition, &left_key, &right_key));
+            merged.push((key.value, merge(kind, left_key, right_key)));
         }
         let all_rows = || Expr::Value(Value::Boolean(true).into());
         *constraint = JoinConstraint::On(condition.unwrap_or_else(all_rows));
@@ -497,7 +499,7 @@ mod tests {
     fn check(sql: &str, expected: &str) {
         let parsed = parse_query(sql, &[]).unwrap();
         let (mut query, mut clauses) = (parsed.statement, parsed.clauses);
-        let shown = match write_out_joins((sql, &Three), &mut query, &mut clauses) {
+        let shown = match write_out_joins(sql, &Three, &mut query, &mut clauses) {
             Ok(()) => query.to_string(),
             Err(error) => format!("error: {error}"),
         };

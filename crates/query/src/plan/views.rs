@@ -38,8 +38,10 @@ use crate::types::literal::type_of;
 
 /// Returns the error of a query: that of a view that it reads, if that one alone fails too.
 pub(super) fn blamed(
-    (state, database): (&SessionState, &Database),
-    (sql, parameters): (&str, &[Parameter]),
+    state: &SessionState,
+    database: &Database,
+    sql: &str,
+    parameters: &[Parameter],
     error: Error,
 ) -> Error {
     if matches!(error, Error::View { .. }) || error.is_from_outside() {
@@ -49,7 +51,7 @@ pub(super) fn blamed(
         let query = PendingQuery::new(state, sql, parse_query(sql, parameters)?);
         let snapshots = query.snapshots(state, database, &Purpose::default())?;
         let is_view = |it: &&Arc<Snapshot>| it.schema.view().is_some();
-        let failing = |view: &Arc<Snapshot>| fails((state, &snapshots), view);
+        let failing = |view: &Arc<Snapshot>| fails(state, &snapshots, view);
         Ok(snapshots.values().filter(is_view).find_map(failing))
     };
     match find() {
@@ -59,7 +61,7 @@ pub(super) fn blamed(
 }
 
 /// Returns the error of a view, except for those of the views that it reads.
-fn fails((state, snapshots): (&SessionState, &Snapshots), view: &Arc<Snapshot>) -> Option<Error> {
+fn fails(state: &SessionState, snapshots: &Snapshots, view: &Arc<Snapshot>) -> Option<Error> {
     let reads = &view.schema.view()?.reads;
     let inner = reads.iter().filter_map(|read| meant(snapshots, read));
     let inner = inner.filter(|it| it.schema.view().is_some() && it.table != view.table);
@@ -109,13 +111,14 @@ pub(crate) struct NewView<'a> {
 
 /// Returns the schema of a view: its columns and its query, with the present meaning of its names.
 pub(crate) fn plan_view(
-    (state, database): (&SessionState, &Database),
+    state: &SessionState,
+    database: &Database,
     new: &NewView<'_>,
 ) -> Result<ViewPlan> {
-    plan_new((state, database), new).map_err(|error| error_positions::locate(new.text, error))
+    plan_new(state, database, new).map_err(|error| error_positions::locate(new.text, error))
 }
 
-fn plan_new((state, database): (&SessionState, &Database), new: &NewView<'_>) -> Result<ViewPlan> {
+fn plan_new(state: &SessionState, database: &Database, new: &NewView<'_>) -> Result<ViewPlan> {
     let query = parse_query(new.text, &[])?;
     let (names, notices) = (query.names.clone(), query.notices.clone());
     let query = PendingQuery::new(state, new.text, query);
@@ -139,14 +142,15 @@ fn plan_new((state, database): (&SessionState, &Database), new: &NewView<'_>) ->
     let time = time.map(|at| &columns[at]).filter(is_time).map(|(name, _)| name.as_str());
     let view = View { query: new.text.trim().to_owned(), reads };
     let schema = Schema::of_view(&columns, time, view)?;
-    check_new(state, (new.name, &schema), &snapshots)?;
+    check_new(state, new.name, &schema, &snapshots)?;
     Ok(ViewPlan { schema, notices, reads_temporary })
 }
 
 /// Plans a query of a new view, so that every created view can be read.
 fn check_new(
     state: &SessionState,
-    (name, schema): (&str, &Schema),
+    name: &str,
+    schema: &Schema,
     snapshots: &Snapshots,
 ) -> Result<()> {
     // No table has this id.

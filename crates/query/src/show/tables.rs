@@ -25,11 +25,14 @@ use crate::error::Result;
 const SYMBOL_BYTES: u64 = 4;
 
 /// The snapshots of tables, each with the damage that keeps it from being read, if there is any.
-type Described = (Vec<Arc<Snapshot>>, Vec<Option<StorageError>>);
+struct DescribedTables {
+    snapshots: Vec<Arc<Snapshot>>,
+    damages: Vec<Option<StorageError>>,
+}
 
 /// Returns all tables as they are now; not as of one moment, and without those that are dropped
 /// meanwhile.
-fn described(visible: &VisibleTables<'_>) -> Result<Described> {
+fn described(visible: &VisibleTables<'_>) -> Result<DescribedTables> {
     let (mut snapshots, mut damages) = (Vec::new(), Vec::new());
     for table in visible.tables() {
         match visible.describe(&table.name) {
@@ -41,13 +44,14 @@ fn described(visible: &VisibleTables<'_>) -> Result<Described> {
             Err(error) => return Err(error.into()),
         }
     }
-    Ok((snapshots, damages))
+    Ok(DescribedTables { snapshots, damages })
 }
 
 /// Removes views, which have no files.
-fn without_views((snapshots, damages): Described) -> Described {
-    let all = snapshots.into_iter().zip(damages);
-    all.filter(|(snapshot, _)| snapshot.schema.view().is_none()).unzip()
+fn without_views(described: DescribedTables) -> DescribedTables {
+    let all = described.snapshots.into_iter().zip(described.damages);
+    let (snapshots, damages) = all.filter(|(snapshot, _)| snapshot.schema.view().is_none()).unzip();
+    DescribedTables { snapshots, damages }
 }
 
 /// Returns the message of an error, with its causes.
@@ -62,7 +66,7 @@ fn with_causes(error: &StorageError) -> String {
 }
 
 pub(super) fn tables(visible: &VisibleTables<'_>) -> Result<RecordBatch> {
-    let (snapshots, damages) = described(visible)?;
+    let DescribedTables { snapshots, damages } = described(visible)?;
     let rows = snapshots.len();
     let totals = snapshots.iter().map(|snapshot| totals(snapshot)).collect::<Vec<_>>();
     let sums = |of: fn(&PartitionTotals) -> u64| {
@@ -140,7 +144,7 @@ fn write_amplification(visible: &VisibleTables<'_>, snapshots: &[Arc<Snapshot>])
 }
 
 pub(super) fn table_storage(visible: &VisibleTables<'_>) -> Result<RecordBatch> {
-    let (snapshots, damages) = without_views(described(visible)?);
+    let DescribedTables { snapshots, damages } = without_views(described(visible)?);
     let totals = snapshots.iter().map(|snapshot| totals(snapshot)).collect::<Vec<_>>();
     let row_counts = row_counts(&snapshots, &totals, &damages);
     let sums = |of: fn(&PartitionTotals) -> u64| {
@@ -160,7 +164,7 @@ pub(super) fn table_storage(visible: &VisibleTables<'_>) -> Result<RecordBatch> 
 /// Returns the state of commits. They are applied when they are made: nothing waits, and only
 /// damage suspends a table.
 pub(super) fn wal_tables(visible: &VisibleTables<'_>) -> Result<RecordBatch> {
-    let (snapshots, damages) = without_views(described(visible)?);
+    let DescribedTables { snapshots, damages } = without_views(described(visible)?);
     let rows = snapshots.len();
     let commits = || counts(snapshots.iter().map(|it| it.seq_txn.0));
     batch(vec![

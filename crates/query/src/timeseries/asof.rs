@@ -118,14 +118,14 @@ impl AsofJoin {
             keys.right.push(b);
             keys.types.push(plain(ty));
         }
-        let worth = |schema: &DFSchemaRef, column: &Column| -> Result<i128> {
+        let unit_nanos = |schema: &DFSchemaRef, column: &Column| -> Result<i128> {
             Ok(i128::from(1_000_000_000 / time_unit(schema, column)?.per_second()))
         };
         let sides = Sides {
             left_time: left_schema.index_of_column(&self.left_time)?,
             right_time: right_schema.index_of_column(&self.right_time)?,
-            left_worth: worth(left_schema, &self.left_time)?,
-            right_worth: worth(right_schema, &self.right_time)?,
+            left_unit_nanos: unit_nanos(left_schema, &self.left_time)?,
+            right_unit_nanos: unit_nanos(right_schema, &self.right_time)?,
             is_strict: self.kind == TimeJoin::Before,
             tolerance: self.tolerance,
             spare_rows: SPARE_ROWS,
@@ -311,7 +311,7 @@ impl ExecutionPlan for AsofExec {
         let left = self.left.execute(partition, Arc::clone(&context))?;
         let right = self.right.execute(partition, Arc::clone(&context))?;
         let memory = MemoryConsumer::new("AsofJoinExec").register(context.memory_pool());
-        let merge = Merge::new((left, right), self.schema(), Arc::clone(&self.join), memory)?;
+        let merge = Merge::new(left, right, self.schema(), Arc::clone(&self.join), memory)?;
         let batches = stream::try_unfold(merge, |mut merge| async move {
             Ok(merge.next().await?.map(|batch| (batch, merge)))
         });
@@ -404,8 +404,8 @@ mod tests {
         let sides = Sides {
             left_time: 0,
             right_time: 0,
-            left_worth: 1_000,
-            right_worth: 1_000 / i128::from(scale),
+            left_unit_nanos: 1_000,
+            right_unit_nanos: 1_000 / i128::from(scale),
             is_strict: seed.is_multiple_of(5),
             tolerance: seed.is_multiple_of(4).then(|| i128::from(random(spread)) * 1_000),
             spare_rows: usize::try_from(random(30)).unwrap(),

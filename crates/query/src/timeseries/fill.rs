@@ -337,13 +337,14 @@ impl Gaps {
             batches.push(batch);
         }
         let rows = concat_batches(&schema, &batches)?;
-        Gaps::new(filling, schema, (rows, read), room)
+        Gaps::new(filling, schema, rows, read, room)
     }
 
     fn new(
         filling: Arc<Filling>,
         schema: SchemaRef,
-        (rows, read): (RecordBatch, ReadRows),
+        rows: RecordBatch,
+        read: ReadRows,
         room: Room,
     ) -> Result<Gaps> {
         let ReadRows { grid, buckets, keys, mut first_rows, next_rows, maker, .. } = read;

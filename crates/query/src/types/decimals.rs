@@ -67,9 +67,11 @@ fn type_of_digits(text: &str) -> Option<ColumnType> {
 /// Returns `left op right`, if one of them is a decimal and the other a number of another type; the
 /// types are theirs.
 pub(crate) fn compare(
-    (left, left_type): (&Expr, Option<ColumnType>),
+    left: &Expr,
+    left_type: Option<ColumnType>,
     op: Operator,
-    (right, right_type): (&Expr, Option<ColumnType>),
+    right: &Expr,
+    right_type: Option<ColumnType>,
 ) -> Option<Expr> {
     match (left_type?, right_type?) {
         (ColumnType::Decimal { precision, scale }, other) if !is_decimal(other) => {
@@ -85,7 +87,7 @@ pub(crate) fn compare(
             }
         }
         (other, ColumnType::Decimal { .. }) if !is_decimal(other) => {
-            compare((right, right_type), op.swap()?, (left, left_type))
+            compare(right, right_type, op.swap()?, left, left_type)
         }
         _ => None,
     }
@@ -128,8 +130,10 @@ fn float_text(value: &Expr) -> Option<String> {
 /// Converts both sides of an arithmetic operator, if one is a decimal and the other a FLOAT or
 /// DOUBLE: a constant becomes a decimal, and else the decimal a double.
 pub(crate) fn operands(
-    (left, left_type): (&Expr, Option<ColumnType>),
-    (right, right_type): (&Expr, Option<ColumnType>),
+    left: &Expr,
+    left_type: Option<ColumnType>,
+    right: &Expr,
+    right_type: Option<ColumnType>,
 ) -> Option<(Expr, Expr)> {
     let (left_type, right_type) = (left_type?, right_type?);
     let is_mixed = is_decimal(left_type) && is_float(right_type)
@@ -197,13 +201,12 @@ pub(crate) fn with_late_types(expr: BinaryExpr, schema: &DFSchema) -> Transforme
     );
     if is_arithmetic || op.supports_propagation() {
         let types = (type_in(&left, schema), type_in(&right, schema));
-        if is_arithmetic && let Some((left, right)) = operands((&left, types.0), (&right, types.1))
-        {
+        if is_arithmetic && let Some((left, right)) = operands(&left, types.0, &right, types.1) {
             return Transformed::yes(binary(left, op, right));
         }
         if !is_arithmetic
             && are_mixed([types.0, types.1].into_iter())
-            && let Some(compared) = compare((&left, types.0), op, (&right, types.1))
+            && let Some(compared) = compare(&left, types.0, op, &right, types.1)
         {
             return Transformed::yes(compared);
         }

@@ -52,7 +52,8 @@ fn check_class(sql: &str, error: &Error) {
 /// Runs a statement with a fault, for the first, the second, ... write, until it succeeds.
 async fn with_each_fault(
     plan: impl Fn(&TestDatabase, u64),
-    (sql, query): (&str, &str),
+    sql: &str,
+    query: &str,
 ) -> Result<u64, TestError> {
     for nth in 1..200 {
         let test = prepared().await?;
@@ -78,11 +79,11 @@ async fn with_each_fault(
 
 #[test]
 fn a_write_that_fails_changes_nothing() {
-    for statement in STATEMENTS {
+    for (sql, query) in STATEMENTS {
         on_runtime(async {
             let fail = |test: &TestDatabase, nth| test.disk.fail_write_at(nth);
-            let faults = with_each_fault(fail, statement).await?;
-            assert!(0 < faults, "{statement:?} writes");
+            let faults = with_each_fault(fail, sql, query).await?;
+            assert!(0 < faults, "{sql} writes");
             Ok::<(), TestError>(())
         });
     }

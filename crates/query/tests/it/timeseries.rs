@@ -108,7 +108,8 @@ impl Fill {
 /// The maximum of each bucket of one key, with the rows of empty buckets between `low` and `high`.
 fn filled(
     known: &BTreeMap<i64, Option<i64>>,
-    (low, high): (i64, i64),
+    low: i64,
+    high: i64,
     width: i64,
     fill: Fill,
 ) -> Vec<(i64, Option<f64>)> {
@@ -188,11 +189,11 @@ fn empty_buckets_are_filled_as_in_a_list() {
             }
             let starts = by_key.values().flat_map(BTreeMap::keys);
             let bounds = starts.clone().min().zip(starts.max()).expect("there are rows");
-            let bounds = (*bounds.0, *bounds.1);
+            let (low, high) = (*bounds.0, *bounds.1);
             for fill in Fill::ALL {
                 let mut expected: Vec<Cells> = Vec::new();
                 for (key, known) in &by_key {
-                    for (at, value) in filled(known, bounds, width, fill) {
+                    for (at, value) in filled(known, low, high, width, fill) {
                         let key = key.map_or("NULL".to_owned(), |key| format!("k{key}"));
                         expected.push(vec![at.to_string(), key, text(value)]);
                     }
@@ -252,13 +253,18 @@ fn the_latest_row_of_a_key_is_the_last_of_the_list() {
     }
 }
 
-/// The row of the right side that stands beside a row of the left one.
-fn beside<'a>(
-    left: &Row,
-    right: &'a [Row],
-    (is_strict, has_keys): (bool, bool),
+/// The rules of a join in time.
+#[derive(Clone, Copy)]
+struct JoinRules {
+    /// True if the right row must be before the left one.
+    is_strict: bool,
+    has_keys: bool,
     tolerance: Option<i64>,
-) -> Option<&'a Row> {
+}
+
+/// The row of the right side that is joined to a row of the left one.
+fn joined_row<'a>(left: &Row, right: &'a [Row], rules: JoinRules) -> Option<&'a Row> {
+    let JoinRules { is_strict, has_keys, tolerance } = rules;
     let is_it = |row: &&Row| {
         let is_before = if is_strict { row.at < left.at } else { row.at <= left.at };
         let is_same = !has_keys || (left.key.is_some() && left.key == row.key);
@@ -284,7 +290,8 @@ fn joins_in_time_find_the_row_before() {
                              CAST(r.ts AS BIGINT) / {SECOND}, r.k, r.n FROM l {join} r{on}{clause}"
                         );
                         let expected = left.iter().map(|row| {
-                            let found = beside(row, &right, (is_strict, has_keys), tolerance);
+                            let rules = JoinRules { is_strict, has_keys, tolerance };
+                            let found = joined_row(row, &right, rules);
                             let none = || vec!["NULL".to_owned(); 3];
                             [cells(row), found.map_or_else(none, cells)].concat()
                         });

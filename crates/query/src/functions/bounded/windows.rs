@@ -203,7 +203,7 @@ impl Accumulator for Accumulated {
             Frame::Partition => self.rows,
             Frame::Filtered => rows_of_window(),
         };
-        charge_value(&self.function, (constant_bytes(&value), rows))?;
+        charge_value(&self.function, constant_bytes(&value), rows)?;
         Ok(value)
     }
 
@@ -308,13 +308,13 @@ impl PartitionEvaluator for Evaluated {
 
     fn evaluate_all(&mut self, values: &[ArrayRef], rows: usize) -> Result<ArrayRef> {
         let made = self.inner.evaluate_all(values, rows)?;
-        charge_value(&self.function, (bytes_of(made.as_ref()), 1))?;
+        charge_value(&self.function, bytes_of(made.as_ref()), 1)?;
         Ok(made)
     }
 
     fn evaluate(&mut self, values: &[ArrayRef], range: &Range<usize>) -> Result<ScalarValue> {
         let value = self.inner.evaluate(values, range)?;
-        charge_value(&self.function, (constant_bytes(&value), 1))?;
+        charge_value(&self.function, constant_bytes(&value), 1)?;
         Ok(value)
     }
 

@@ -193,7 +193,7 @@ impl Said {
                 integer(field, most, slurps, rest)?;
                 return Ok(());
             }
-            _ => return self.other_field(field, (most, slurps), rest),
+            _ => return self.other_field(field, most, slurps, rest),
         };
         let (value, _) = integer(field, most, slurps, rest)?;
         set(place, value, field)
@@ -202,7 +202,8 @@ impl Said {
     fn other_field(
         &mut self,
         field: &Field,
-        (most, slurps): (usize, bool),
+        most: usize,
+        slurps: bool,
         rest: &mut &str,
     ) -> Read<()> {
         match field.keyword {
@@ -235,7 +236,7 @@ impl Said {
                 set(&mut self.year, thousands * 1_000 + year, field)
             }
             Keyword::Meridiem | Keyword::Era | Keyword::ZoneHours => {
-                self.sign(field, (most, slurps), rest)
+                self.sign(field, most, slurps, rest)
             }
             Keyword::MonthName => {
                 let month = name(field, &MONTHS, rest)? + 1;
@@ -262,7 +263,7 @@ impl Said {
     }
 
     /// Reads fields that modify others: the half of a day, the era, the side of UTC.
-    fn sign(&mut self, field: &Field, (most, slurps): (usize, bool), rest: &mut &str) -> Read<()> {
+    fn sign(&mut self, field: &Field, most: usize, slurps: bool, rest: &mut &str) -> Read<()> {
         match field.keyword {
             Keyword::Meridiem => {
                 let words: &[&str] =

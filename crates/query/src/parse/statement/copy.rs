@@ -174,14 +174,14 @@ fn options(cursor: &mut Cursor<'_>, way: Way) -> Result<CopyOptions> {
             return Err(cursor.unexpected("an option"));
         }
         while !cursor.is_at_end() {
-            option(cursor, (Form::Words, way), &mut said)?;
+            option(cursor, Form::Words, way, &mut said)?;
         }
         return said.checked(cursor);
     }
     let mut seen: Vec<&'static str> = Vec::new();
     loop {
         let offset = cursor.offset();
-        let name = option(cursor, (Form::Brackets, way), &mut said)?;
+        let name = option(cursor, Form::Brackets, way, &mut said)?;
         if seen.contains(&name) {
             let what = SyntaxError::OptionTwice { option: name };
             return Err(Error::syntax(cursor.sql(), offset, what));
@@ -263,11 +263,7 @@ const NOT_YET: [&str; 9] = [
 ];
 
 /// Reads an option with its value, and returns its name.
-fn option(
-    cursor: &mut Cursor<'_>,
-    (form, way): (Form, Way),
-    said: &mut Said,
-) -> Result<&'static str> {
+fn option(cursor: &mut Cursor<'_>, form: Form, way: Way, said: &mut Said) -> Result<&'static str> {
     let known: &[(&[&str], &str)] = match (way, form) {
         (Way::Out, _) => &OF_EXPORTS,
         (Way::In, Form::Words) => &IN_WORDS,
@@ -286,14 +282,16 @@ fn option(
     if form == Form::Words && matches!(name, "DELIMITER" | "QUOTE" | "ESCAPE" | "NULL") {
         cursor.take_word("AS");
     }
-    value(cursor, (name, form, way), said)?;
+    value(cursor, name, form, way, said)?;
     Ok(name)
 }
 
 /// Reads the value behind the name of an option.
 fn value(
     cursor: &mut Cursor<'_>,
-    (name, form, way): (&'static str, Form, Way),
+    name: &'static str,
+    form: Form,
+    way: Way,
     said: &mut Said,
 ) -> Result<()> {
     let options = &mut said.options;

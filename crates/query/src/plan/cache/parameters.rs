@@ -59,7 +59,7 @@ pub(crate) fn parameter_predicates(
         return None;
     }
     let mut conditions = Vec::new();
-    split(select.selection.as_ref()?, (places, parameters), &mut conditions)?;
+    split(select.selection.as_ref()?, places, parameters, &mut conditions)?;
     let mut all = Vec::new();
     for condition in &conditions {
         let Some(parameter) = condition.parameter else { continue };
@@ -95,14 +95,15 @@ fn is_upper(op: Operator) -> bool {
 /// a column.
 fn split(
     expr: &SqlExpr,
-    (places, values): (&Places, &[Parameter]),
+    places: &Places,
+    values: &[Parameter],
     conditions: &mut Vec<Condition>,
 ) -> Option<()> {
     match expr {
-        SqlExpr::Nested(inner) => return split(inner, (places, values), conditions),
+        SqlExpr::Nested(inner) => return split(inner, places, values, conditions),
         SqlExpr::BinaryOp { left, op: BinaryOperator::And, right } => {
-            split(left, (places, values), conditions)?;
-            return split(right, (places, values), conditions);
+            split(left, places, values, conditions)?;
+            return split(right, places, values, conditions);
         }
         _ => {}
     }

@@ -264,7 +264,7 @@ impl Pushed<'_> {
         let marked = pushed_columns.chain([lit(true).alias(&mark)]).collect::<Vec<_>>();
         let marked = LogicalPlanBuilder::from(pushed).project(marked)?.build()?;
         let pairs = self.domain.exprs().into_iter().zip(other.exprs()).collect();
-        let rows = joined_by(self.rows.clone(), marked, (JoinType::Left, pairs))?;
+        let rows = joined_by(self.rows.clone(), marked, JoinType::Left, pairs)?;
         let mark = Expr::Column(Column::new_unqualified(mark));
         let calls = calls.iter().map(|call| filtered_call(call.clone(), &mark));
         let calls = calls.collect::<Result<Vec<_>>>()?;

@@ -114,8 +114,7 @@ impl<'a> ViewScope<'a> {
         let located =
             |error: DataFusionError| error_positions::locate(&view.query, Error::from(error));
         let plan = self.planned_query(snapshot, view, query).map_err(located)?;
-        let described = (self.snapshots, snapshot.as_ref(), view.as_ref());
-        with_columns_of(described, plan)
+        with_columns_of(self.snapshots, snapshot, view, plan)
     }
 
     /// Checks that views are nested within the limits, and that none reads itself.
@@ -169,11 +168,13 @@ pub(crate) fn meant<'s>(snapshots: &'s Snapshots, read: &ViewRead) -> Option<&'s
 
 /// Returns the column that a view knows as this one.
 fn column_of<'s>(
-    (found, read): (&'s Snapshot, &ViewRead),
-    (id, name): &(ColumnId, String),
+    found: &'s Snapshot,
+    read: &ViewRead,
+    id: ColumnId,
+    name: &str,
 ) -> Option<&'s Column> {
     match found.table == read.table {
-        true => found.schema.column(*id),
+        true => found.schema.column(id),
         false => found.schema.find(name),
     }
 }
@@ -185,7 +186,7 @@ fn known_columns<'s>(
     read: &'s ViewRead,
 ) -> Option<Vec<(&'s Column, &'s String)>> {
     let columns = read.columns.iter();
-    let known = columns.filter_map(|known| Some((column_of((found, read), known)?, &known.1)));
+    let known = columns.filter_map(|(id, name)| Some((column_of(found, read, *id, name)?, name)));
     let known = known.collect::<Vec<_>>();
     let all = found.schema.columns();
     let is_same = |(at, (column, name)): (usize, &(&Column, &String))| {
@@ -220,7 +221,9 @@ fn under_known_names(
 
 /// Returns the plan of a view's query with the columns of the view.
 fn with_columns_of(
-    (snapshots, snapshot, view): (&Snapshots, &Snapshot, &View),
+    snapshots: &Snapshots,
+    snapshot: &Snapshot,
+    view: &View,
     plan: LogicalPlan,
 ) -> Result<LogicalPlan> {
     let columns = snapshot.schema.columns();
@@ -261,7 +264,8 @@ fn with_columns_of(
 fn missing_column(snapshots: &Snapshots, view: &View) -> Option<Error> {
     view.reads.iter().find_map(|read| {
         let found = meant(snapshots, read)?;
-        let is_gone = |known: &&(_, String)| column_of((found, read), known).is_none();
+        let is_gone =
+            |(id, name): &&(ColumnId, String)| column_of(found, read, *id, name).is_none();
         let (_, name) = read.columns.iter().find(is_gone)?;
         let column = format!("{}.{name}", found.name);
         Some(Error::NoSuchColumn { position: None, column, similar: None })

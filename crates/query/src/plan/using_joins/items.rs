@@ -41,12 +41,12 @@ impl Pass<'_> {
         let is_ours = self.clauses.has(place);
         if let Some(Distinct::On(keys)) = &mut select.distinct {
             for key in keys {
-                self.output_name((&select.projection, is_ours), key)?;
+                self.output_name(&select.projection, is_ours, key)?;
             }
         }
         if let Some(OrderBy { kind: OrderByKind::Expressions(keys), .. }) = order_by {
             for key in keys {
-                self.output_name((&select.projection, is_ours), &mut key.expr)?;
+                self.output_name(&select.projection, is_ours, &mut key.expr)?;
             }
         }
         Ok(columns)
@@ -70,11 +70,7 @@ impl Pass<'_> {
     }
 
     /// Writes out an expression of ORDER BY or DISTINCT ON: a name alone is that of an item first.
-    fn output_name(
-        &mut self,
-        (items, is_ours): (&[SelectItem], bool),
-        expr: &mut Expr,
-    ) -> Passed<()> {
+    fn output_name(&mut self, items: &[SelectItem], is_ours: bool, expr: &mut Expr) -> Passed<()> {
         let Expr::Identifier(name) = &*expr else { return self.names_in(expr) };
         let scope = self.scopes.last().expect("it is in a SELECT");
         let is_merged = matches!(scope.find(&name.value), Found::Merged(_));

@@ -290,7 +290,7 @@ impl Scope {
 }
 
 /// Returns `condition AND left = right`.
-pub(super) fn and_equal(condition: Option<Expr>, (left, right): &(Expr, Expr)) -> Expr {
+pub(super) fn and_equal(condition: Option<Expr>, left: &Expr, right: &Expr) -> Expr {
     let binary = |left: Expr, op, right: Expr| Expr::BinaryOp {
         left: Box::new(left),
         op,
@@ -304,7 +304,7 @@ pub(super) fn and_equal(condition: Option<Expr>, (left, right): &(Expr, Expr)) -
 }
 
 /// Returns the expression of a merged column.
-pub(super) fn merge(kind: Kind, (left, right): (Expr, Expr)) -> Expr {
+pub(super) fn merge(kind: Kind, left: Expr, right: Expr) -> Expr {
     match kind {
         Kind::Left | Kind::LeftOnly => left,
         Kind::Right | Kind::RightOnly => right,

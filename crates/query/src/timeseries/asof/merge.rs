@@ -38,8 +38,8 @@ pub(super) struct Sides {
     pub(super) left_time: usize,
     pub(super) right_time: usize,
     /// The nanoseconds of their units.
-    pub(super) left_worth: i128,
-    pub(super) right_worth: i128,
+    pub(super) left_unit_nanos: i128,
+    pub(super) right_unit_nanos: i128,
     /// True if the right time must be before the left one.
     pub(super) is_strict: bool,
     /// The tolerance in nanoseconds.
@@ -54,6 +54,19 @@ pub(super) struct MergeKeys {
     pub(super) left: Vec<usize>,
     pub(super) right: Vec<usize>,
     pub(super) types: Vec<DataType>,
+}
+
+/// The columns of one side that the join reads.
+struct SideColumns<'a> {
+    /// The position of the times.
+    time: usize,
+    /// The nanoseconds of their unit.
+    unit_nanos: i128,
+    /// The time of a row without one.
+    no_time: i128,
+    /// The positions of the keys, and the types that they are compared in.
+    keys: &'a [usize],
+    key_types: &'a [DataType],
 }
 
 /// Rows of one side, with their times in nanoseconds and their keys.
@@ -110,7 +123,8 @@ pub(super) struct Merge {
 
 impl Merge {
     pub(super) fn new(
-        (left, right): (SendableRecordBatchStream, SendableRecordBatchStream),
+        left: SendableRecordBatchStream,
+        right: SendableRecordBatchStream,
         schema: SchemaRef,
         join: Arc<(Sides, MergeKeys)>,
         memory: MemoryReservation,
@@ -151,9 +165,14 @@ impl Merge {
             if self.left_rows.is_none() {
                 let Some(batch) = self.left.next().await.transpose()? else { return Ok(None) };
                 let (sides, keys) = self.join.as_ref();
-                let time = (sides.left_time, sides.left_worth, i128::MIN);
-                let columns = (keys.left.as_slice(), keys.types.as_slice());
-                self.left_rows = Some(side_rows(self.maker.as_ref(), batch, time, columns)?);
+                let columns = SideColumns {
+                    time: sides.left_time,
+                    unit_nanos: sides.left_unit_nanos,
+                    no_time: i128::MIN,
+                    keys: &keys.left,
+                    key_types: &keys.types,
+                };
+                self.left_rows = Some(side_rows(self.maker.as_ref(), batch, &columns)?);
             }
             self.advance().await?;
             let joined = self.give_out()?;
@@ -228,9 +247,14 @@ impl Merge {
             self.held_rows += batch.num_rows();
             self.held.push(batch.clone());
             let (sides, keys) = self.join.as_ref();
-            let time = (sides.right_time, sides.right_worth, i128::MAX);
-            let columns = (keys.right.as_slice(), keys.types.as_slice());
-            self.right_rows = Some(side_rows(self.maker.as_ref(), batch, time, columns)?);
+            let columns = SideColumns {
+                time: sides.right_time,
+                unit_nanos: sides.right_unit_nanos,
+                no_time: i128::MAX,
+                keys: &keys.right,
+                key_types: &keys.types,
+            };
+            self.right_rows = Some(side_rows(self.maker.as_ref(), batch, &columns)?);
         }
     }
 
@@ -292,19 +316,18 @@ impl Merge {
     }
 }
 
-/// Returns a batch with its times and keys: the position of its times, the nanoseconds of their
-/// unit and the value for NULL; the positions of its keys and their types.
+/// Returns a batch with its times and keys.
 fn side_rows(
     maker: Option<&KeyMaker>,
     batch: RecordBatch,
-    (time, worth, no_time): (usize, i128, i128),
-    (keys, types): (&[usize], &[DataType]),
+    columns: &SideColumns<'_>,
 ) -> Result<SideRows> {
+    let &SideColumns { time, unit_nanos, no_time, keys, key_types } = columns;
     let counts = cast(batch.column(time), &DataType::Int64)?;
     let counts = counts.as_primitive::<Int64Type>();
-    let nanos = |count: Option<i64>| count.map_or(no_time, |count| i128::from(count) * worth);
+    let nanos = |count: Option<i64>| count.map_or(no_time, |count| i128::from(count) * unit_nanos);
     let times = counts.iter().map(nanos).collect();
-    let columns = keys.iter().zip(types).map(|(&at, ty)| cast(batch.column(at), ty));
+    let columns = keys.iter().zip(key_types).map(|(&at, ty)| cast(batch.column(at), ty));
     let columns = columns.collect::<std::result::Result<Vec<ArrayRef>, _>>()?;
     let has_null = columns.iter().fold(None, |valid, column| {
         NullBuffer::union(valid.as_ref(), column.logical_nulls().as_ref())
