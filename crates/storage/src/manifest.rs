@@ -23,7 +23,7 @@ use tidegate_model::{
     limits,
 };
 
-use crate::change::{BatchId, TableChange};
+use crate::change::{BatchId, TableChange, TableOp};
 use crate::checksummed_file::{self, Kind};
 use crate::deletion_vector::DeletionVectorMeta;
 use crate::error::{Corruption, DecodeError};
@@ -116,6 +116,25 @@ impl Manifest {
     pub fn segment(&self, id: SegmentId) -> Option<&SegmentEntry> {
         let at = self.segments.binary_search_by_key(&id, |entry| entry.meta.id).ok()?;
         Some(&self.segments[at])
+    }
+
+    /// Returns true if the manifest is older than a change, so that a replay has to apply it
+    /// (recovery-2).
+    ///
+    /// # Errors
+    /// If commits between the manifest and the change are missing.
+    pub(crate) fn is_older_than(&self, op: &TableOp) -> Result<bool, Corruption> {
+        let expected = self.seq_txn.next();
+        if op.change == TableChange::GivenUp {
+            // wal-7.
+            return Ok(op.seq_txn >= expected);
+        }
+        if op.seq_txn > expected {
+            let (expected, actual) = (expected.0, op.seq_txn.0);
+            let what = "the `seq_txn` of a commit";
+            return Err(Corruption::Differs { what, expected, actual });
+        }
+        Ok(op.seq_txn == expected)
     }
 
     /// Applies the change of a record (manifest-3). `Create`, `Drop` and `Rename` are for the

@@ -404,7 +404,7 @@ impl<'a> Recovery<'a> {
             }
             let is_applied = match applies {
                 Some(applies) => applies,
-                None => self.is_behind(op).map_err(misfit)?,
+                None => self.is_older_than(op).map_err(misfit)?,
             };
             applies = Some(is_applied);
             if is_applied && self.tables[&op.table].manifest.is_some() {
@@ -461,7 +461,7 @@ impl<'a> Recovery<'a> {
         let applies = match applies.get(&op.table) {
             Some(&applies) => applies,
             None => {
-                let decided = self.is_behind(op)?;
+                let decided = self.is_older_than(op)?;
                 applies.insert(op.table, decided);
                 decided
             }
@@ -553,24 +553,10 @@ impl<'a> Recovery<'a> {
     }
 
     /// Returns true if a table's manifest is older than a change (recovery-2).
-    fn is_behind(&self, op: &TableOp) -> Result<bool, Corruption> {
+    fn is_older_than(&self, op: &TableOp) -> Result<bool, Corruption> {
         let unknown = Corruption::Impossible { what: "the table of a change", value: op.table.0 };
         let table = self.tables.get(&op.table).ok_or(unknown)?;
-        let Some(manifest) = &table.manifest else { return Ok(false) };
-        let expected = manifest.seq_txn.next();
-        if op.change == TableChange::GivenUp {
-            // wal-7.
-            return Ok(op.seq_txn >= expected);
-        }
-        if op.seq_txn > expected {
-            let (expected, actual) = (expected.0, op.seq_txn.0);
-            return Err(Corruption::Differs {
-                what: "the `seq_txn` of a commit",
-                expected,
-                actual,
-            });
-        }
-        Ok(op.seq_txn == expected)
+        table.manifest.as_ref().map_or(Ok(false), |manifest| manifest.is_older_than(op))
     }
 
     /// Creates a table; returns `true` if there is no newer manifest of it.

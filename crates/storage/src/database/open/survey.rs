@@ -190,31 +190,16 @@ impl SurveyedTable {
     /// Applies a change to the manifest if that is older; all changes of a record are applied, or
     /// none.
     fn apply(&mut self, op: &TableOp, applies: &mut Option<bool>) -> Result<(), Corruption> {
-        let is_behind = match *applies {
-            Some(applies) => applies,
-            None => self.is_behind(op)?,
+        let is_applied = match (*applies, &self.manifest) {
+            (Some(applies), _) => applies,
+            (None, Some(manifest)) => manifest.is_older_than(op)?,
+            (None, None) => false,
         };
-        *applies = Some(is_behind);
+        *applies = Some(is_applied);
         match &mut self.manifest {
-            Some(manifest) if is_behind => manifest.apply(op.seq_txn, &op.change),
+            Some(manifest) if is_applied => manifest.apply(op.seq_txn, &op.change),
             _ => Ok(()),
         }
-    }
-
-    /// Returns true if the manifest is older than a change (recovery-2).
-    fn is_behind(&self, op: &TableOp) -> Result<bool, Corruption> {
-        let Some(manifest) = &self.manifest else { return Ok(false) };
-        let expected = manifest.seq_txn.next();
-        if op.change == TableChange::GivenUp {
-            // wal-7.
-            return Ok(op.seq_txn >= expected);
-        }
-        if op.seq_txn > expected {
-            let (expected, actual) = (expected.0, op.seq_txn.0);
-            let what = "the `seq_txn` of a commit";
-            return Err(Corruption::Differs { what, expected, actual });
-        }
-        Ok(op.seq_txn == expected)
     }
 
     /// Returns false if rows have symbols whose strings are in no record so far, and in no file.
