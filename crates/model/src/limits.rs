@@ -132,7 +132,7 @@ pub const WAL_RECORD_BYTES: usize = 256 << 20;
 
 /// Batches of a table that are remembered so that each is applied once: a writer that repeats a
 /// batch does so within seconds, and the manifest contains them all.
-pub const BATCH_MARKS: usize = 1_024;
+pub const APPLIED_BATCHES: usize = 1_024;
 
 /// Segments of a database that stay open between two uses. Each takes a mapping, of which Linux
 /// gives a process 65,530 (`vm.max_map_count`) for its threads and its heap too, and about 10 KiB

@@ -12,7 +12,7 @@ use tidegate_model::{
 use tidegate_platform::{Disk, OpenMode, SimDisk};
 use tidegate_storage::segment::encode::{ColumnEncoder, EncodedColumn, FrameValues};
 use tidegate_storage::segment::strings::{DictionaryRows, StringCompressor, StringRows, TextForm};
-use tidegate_storage::segment::{Direct, PickedRows, Reader, Writer, WriterSpec};
+use tidegate_storage::segment::{Direct, Reader, RowSelection, Writer, WriterSpec};
 use tidegate_storage::{SymbolTable, SymbolTables};
 
 /// A page frame.
@@ -172,7 +172,7 @@ fn decode(criterion: &mut Criterion) {
         group.bench_function(kind.name, |bencher| {
             let rows = reader.frame_rows(0);
             bencher.iter(|| {
-                let arrays = reader.arrays(0, &PickedRows::Range(0..rows), &columns, &symbols);
+                let arrays = reader.arrays(0, &RowSelection::Range(0..rows), &columns, &symbols);
                 black_box(arrays.expect("sound"))
             });
         });

@@ -5,9 +5,9 @@
 //! - storage_catalog-3. The manifests on disk contain everything before `as_of`, except the rows of
 //!   memtables, which are in the log from `lsn` on: replay begins there, and log files that end
 //!   before it can be removed.
-//! - storage_catalog-4. storage_catalog-3 may not hold for a table whose records were kept aside
-//!   (`Kept`): those before `Kept::until` are in a file of their own, and no earlier record of the
-//!   log is needed.
+//! - storage_catalog-4. storage_catalog-3 may not hold for a table whose records were retained
+//!   (`RetainedRecords`): those before `RetainedRecords::until` are in a file of their own, and no
+//!   earlier record of the log is needed.
 //!
 //! Bytes: docs/format.md, Catalog. Not here: the content of a table (`manifest`).
 
@@ -21,9 +21,9 @@ use crate::error::{Corruption, DecodeError};
 use crate::manifest::parts;
 
 const KIND: Kind = Kind { magic: *b"TIDECAT\0", version: 3, oldest: 1, name: "catalog" };
-/// Written while no table has records kept aside (storage_catalog-4), so that older programs can
+/// Written while no table has records retained (storage_catalog-4), so that older programs can
 /// read it.
-const KIND_WITHOUT_KEPT: Kind = Kind { version: 2, ..KIND };
+const KIND_WITHOUT_RETAINED: Kind = Kind { version: 2, ..KIND };
 /// Bytes of a table without its name.
 const TABLE_BYTES_MIN: usize = 8 + 8 + 4;
 
@@ -52,17 +52,17 @@ pub struct CatalogTable {
     pub seq_txn: SeqTxn,
     /// The name that users see, in the case it was created with.
     pub name: String,
-    /// The records of the table that were kept aside, if any (storage_catalog-4).
-    pub kept: Option<Kept>,
+    /// The records of the table that were retained, if any (storage_catalog-4).
+    pub retained: Option<RetainedRecords>,
 }
 
 /// Records of a table that are no longer in the log, and not in its other files either.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Kept {
-    /// All records of the table before this position that a replay needs are kept; part of the
+pub struct RetainedRecords {
+    /// All records of the table before this position that a replay needs are retained; part of the
     /// file's name.
     pub until: Lsn,
-    /// The last commit that was kept.
+    /// The last commit that was retained.
     pub seq_txn: SeqTxn,
 }
 
@@ -70,19 +70,20 @@ impl Catalog {
     /// The bytes of the catalog's file.
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
-        let has_kept = self.tables.iter().any(|table| table.kept.is_some());
+        let has_retained = self.tables.iter().any(|table| table.retained.is_some());
         let mut w = ByteWriter::default();
         w.u64(self.log).u64(self.lsn.0).u64(self.as_of.0).u64(self.next_table.0);
         w.u64(self.tables.len() as u64);
         for table in &self.tables {
             w.u64(table.id.0).u64(table.seq_txn.0);
             parts::encode_text(&mut w, &table.name);
-            if has_kept {
-                let kept = table.kept.unwrap_or(Kept { until: Lsn(0), seq_txn: SeqTxn(0) });
-                w.u64(kept.until.0).u64(kept.seq_txn.0);
+            if has_retained {
+                let retained =
+                    table.retained.unwrap_or(RetainedRecords { until: Lsn(0), seq_txn: SeqTxn(0) });
+                w.u64(retained.until.0).u64(retained.seq_txn.0);
             }
         }
-        checksummed_file::encode(if has_kept { &KIND } else { &KIND_WITHOUT_KEPT }, &w.0)
+        checksummed_file::encode(if has_retained { &KIND } else { &KIND_WITHOUT_RETAINED }, &w.0)
     }
 }
 
@@ -118,17 +119,17 @@ pub fn decode(bytes: &[u8]) -> Result<Catalog, DecodeError> {
             let what = Corruption::Impossible { what: "a table with a name taken", value: id.0 };
             return Err(DecodeError::at(at, what));
         }
-        let mut kept = None;
+        let mut retained = None;
         if version > 2 {
             let (at, until, seq_txn) = (r.offset(), Lsn(r.u64()?), SeqTxn(r.u64()?));
             if until > as_of || !until.0.is_multiple_of(limits::PAGE_BYTES) {
                 let what =
-                    Corruption::Impossible { what: "the end of kept records", value: until.0 };
+                    Corruption::Impossible { what: "the end of retained records", value: until.0 };
                 return Err(DecodeError::at(at, what));
             }
-            kept = (until.0 > 0).then_some(Kept { until, seq_txn });
+            retained = (until.0 > 0).then_some(RetainedRecords { until, seq_txn });
         }
-        tables.push(CatalogTable { id, seq_txn, name, kept });
+        tables.push(CatalogTable { id, seq_txn, name, retained });
     }
     checksummed_file::finish(&r)?;
     Ok(Catalog { log, lsn, as_of, next_table, tables })
@@ -158,7 +159,7 @@ mod tests {
             id: TableId(id),
             seq_txn: SeqTxn(id * 10),
             name: name.to_owned(),
-            kept: None,
+            retained: None,
         };
         Catalog {
             log: 77,
@@ -177,9 +178,11 @@ mod tests {
     #[test]
     fn a_catalog_with_kept_records_survives_the_round_trip() {
         let mut catalog = sample();
-        catalog.tables[1].kept = Some(Kept { until: Lsn(4_096), seq_txn: SeqTxn(3) });
+        catalog.tables[1].retained =
+            Some(RetainedRecords { until: Lsn(4_096), seq_txn: SeqTxn(3) });
         assert_eq!(decode(&catalog.encode()), Ok(catalog.clone()));
-        catalog.tables[1].kept = Some(Kept { until: Lsn(16_384), seq_txn: SeqTxn(3) });
+        catalog.tables[1].retained =
+            Some(RetainedRecords { until: Lsn(16_384), seq_txn: SeqTxn(3) });
         assert!(
             decode(&catalog.encode()).is_err(),
             "storage_catalog-4: behind what the catalog is as of"

@@ -10,7 +10,7 @@ use tidegate_model::{ColumnId, Schema, SegmentId, SeqTxn, TableId};
 use crate::deletion_vector::DeletionVectorMeta;
 use crate::mem_segment::MemSegment;
 use crate::segment::SegmentMeta;
-use crate::symbols::{SymbolMark, SymbolTexts};
+use crate::symbols::{SymbolTexts, SymbolWatermark};
 
 /// A change of one table.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -51,8 +51,8 @@ pub enum TableChange {
     AddSegments {
         /// The new segments.
         segments: Vec<SegmentMeta>,
-        /// The marks of the symbols that they use.
-        symbols: Vec<(ColumnId, SymbolMark)>,
+        /// The watermarks of the symbols that they use.
+        symbols: Vec<(ColumnId, SymbolWatermark)>,
     },
     /// Rows of a segment are deleted.
     DeletionVector {
@@ -78,8 +78,8 @@ pub enum TableChange {
         flushed_seq: SeqTxn,
         /// Segments that are added.
         segments: Vec<SegmentMeta>,
-        /// The marks of the symbols that they use.
-        symbols: Vec<(ColumnId, SymbolMark)>,
+        /// The watermarks of the symbols that they use.
+        symbols: Vec<(ColumnId, SymbolWatermark)>,
     },
     /// A repair has given up the commits up to this one, as far as the table does not have them.
     GivenUp,

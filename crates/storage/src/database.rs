@@ -40,9 +40,9 @@ pub use commit::request::PendingDdl;
 pub use deletes::vectors::{SegmentDeletes, SnapshotDeletes, TableDeletes};
 pub use maintenance::{MaintenanceOptions, MaintenanceReport};
 pub use open::repair::{LogRepair, repair_log};
+pub use open::repair_replay::LostCommits;
 pub use open::replay_memory::RecoveryReport;
-pub use open::salvage::LostCommits;
-pub use open::verify::{VerifyReport, VerifyStep, survey};
+pub use open::verify::{VerifyReport, VerifyStep, verify_offline};
 pub use write::append::{AppendOptions, Appended, NewTableOptions, TableAppend};
 pub use write::import::{ImportTarget, ImportTxn};
 pub use write::private_rows::{
@@ -318,7 +318,7 @@ impl Database {
         let known = tables.filter(|batches| !batches.is_empty()).collect::<Vec<_>>();
         let of_each = (max / known.len().max(1)).max(1);
         let latest = known.iter().flat_map(|batches| batches.iter().rev().take(of_each));
-        latest.map(|mark| mark.id).take(max).collect()
+        latest.map(|batch| batch.id).take(max).collect()
     }
 
     /// The name of a table, in the case it was created with; `None` if there is no table with this
@@ -491,7 +491,7 @@ impl Database {
     /// # Errors
     /// If it cannot be written; then the log stays as it is, and nothing is lost. If only the
     /// manifest of a table cannot be written, the log is purged all the same, and the records of
-    /// that table are kept aside.
+    /// that table are retained.
     pub fn checkpoint(&self) -> Result<()> {
         self.checkpointer().checkpoint()
     }

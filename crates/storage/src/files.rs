@@ -22,7 +22,7 @@ pub use writes::TableWrites;
 
 const SEGMENT_SUFFIX: &str = ".seg";
 const DELETION_VECTOR_SUFFIX: &str = ".mask";
-pub(crate) const KEPT_SUFFIX: &str = ".kept";
+pub(crate) const RETAINED_SUFFIX: &str = ".kept";
 
 /// The paths of the files of a database, and its open segments.
 #[derive(Debug, Clone)]
@@ -67,14 +67,14 @@ impl Paths {
         self.root.join("scratch")
     }
 
-    /// The directory of records that were kept aside.
-    pub(crate) fn kept(&self) -> PathBuf {
+    /// The directory of records that were retained.
+    pub(crate) fn retained(&self) -> PathBuf {
         self.root.join("kept")
     }
 
     /// The file of a table's records before `until`.
-    pub(crate) fn kept_file(&self, table: TableId, until: Lsn) -> PathBuf {
-        self.kept().join(format!("{table}-{until}{KEPT_SUFFIX}", until = until.0))
+    pub(crate) fn retained_file(&self, table: TableId, until: Lsn) -> PathBuf {
+        self.retained().join(format!("{table}-{until}{RETAINED_SUFFIX}", until = until.0))
     }
 
     pub(crate) fn catalog(&self) -> PathBuf {
@@ -131,15 +131,15 @@ impl TablePaths {
         &self,
         schema: &Schema,
         meta: &SegmentMeta,
-        mark: &DeletionVectorMeta,
+        vector: &DeletionVectorMeta,
     ) -> PathBuf {
-        self.partition(schema, meta.partition).join(deletion_vector_name(meta.id, mark.id))
+        self.partition(schema, meta.partition).join(deletion_vector_name(meta.id, vector.id))
     }
 
     pub(crate) fn obsolete(&self, schema: &Schema, obsolete: &Obsolete) -> PathBuf {
         match obsolete {
             Obsolete::Segment(meta) => self.segment(schema, meta),
-            Obsolete::DeletionVector(meta, mark) => self.deletion_vector(schema, meta, mark),
+            Obsolete::DeletionVector(meta, vector) => self.deletion_vector(schema, meta, vector),
             Obsolete::Symbols(column) => self.symbol_file(*column),
         }
     }

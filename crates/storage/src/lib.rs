@@ -37,7 +37,7 @@ pub use database::{
     PendingDdl, PrivateNumbers, PrivateRows, PrivateSnapshot, RecoveryReport, Relations,
     SchemaEdit, SegmentDeletes, SegmentPin, SnapshotDeletes, TableAppend, TableDdl, TableDeletes,
     TableDescription, TableEntry, TransactionCommit, VerifyReport, VerifyStep, VisibleTables,
-    encode_private, is_private, repair_log, survey,
+    encode_private, is_private, repair_log, verify_offline,
 };
 pub use deletion_vector::DeletionVector;
 pub use error::{Class, Corruption, DecodeError, Error, Result, SegmentDamage};

@@ -4,7 +4,7 @@
 //! - manifest-2. A segment's rows lie in its partition, and were committed up to `seq_txn`.
 //! - manifest-3. A manifest changes only through `apply`: an acknowledged commit and a replayed
 //!   record give the same table.
-//! - manifest-4. Symbol marks never decrease, and belong to symbol columns of the schema.
+//! - manifest-4. Symbol watermarks never decrease, and belong to symbol columns of the schema.
 //! - manifest-5. The rows of every append up to `flushed_seq` are in segments, or deleted. Rows of
 //!   later appends are not in the manifest: they are in the log, and in the memtable of the table.
 //!
@@ -29,7 +29,7 @@ use crate::deletion_vector::DeletionVectorMeta;
 use crate::error::{Corruption, DecodeError};
 use crate::mem_segment::MemSegment;
 use crate::segment::SegmentMeta;
-use crate::symbols::{SymbolMark, SymbolTexts};
+use crate::symbols::{SymbolTexts, SymbolWatermark};
 
 const KIND: Kind = Kind { magic: *b"TIDEMAN\0", version: 3, oldest: 1, name: "manifest" };
 /// Written while a table has neither comments nor a view's query, so that older programs can read
@@ -52,15 +52,15 @@ pub struct Manifest {
     /// The segments, ascending by id (manifest-1).
     pub segments: Arc<Vec<SegmentEntry>>,
     /// The committed ends of symbol files; a column without values has no entry (manifest-4).
-    pub symbols: BTreeMap<ColumnId, SymbolMark>,
-    /// The latest batches that are to be applied once, at most `limits::BATCH_MARKS`; the oldest
-    /// first.
-    pub batches: Arc<Vec<BatchMark>>,
+    pub symbols: BTreeMap<ColumnId, SymbolWatermark>,
+    /// The latest batches that are to be applied once, at most `limits::APPLIED_BATCHES`; the
+    /// oldest first.
+    pub batches: Arc<Vec<AppliedBatch>>,
 }
 
 /// A batch that was applied.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct BatchMark {
+pub struct AppliedBatch {
     /// The identity of the batch.
     pub id: BatchId,
     /// The commit that applied it.
@@ -103,12 +103,12 @@ impl Manifest {
     /// The commit that applied a batch, if it is among the latest.
     #[must_use]
     pub fn batch(&self, id: BatchId) -> Option<SeqTxn> {
-        self.batches.iter().find(|mark| mark.id == id).map(|mark| mark.seq_txn)
+        self.batches.iter().find(|batch| batch.id == id).map(|batch| batch.seq_txn)
     }
 
     /// The latest batch of this name, whatever its content.
-    pub(crate) fn batch_of_name(&self, name: [u8; 8]) -> Option<BatchMark> {
-        self.batches.iter().rev().find(|mark| mark.id.name() == name).copied()
+    pub(crate) fn batch_of_name(&self, name: [u8; 8]) -> Option<AppliedBatch> {
+        self.batches.iter().rev().find(|batch| batch.id.name() == name).copied()
     }
 
     /// The segment with this id.
@@ -170,9 +170,9 @@ impl Manifest {
                 self.check_texts(symbols)?;
                 if let Some(id) = *batch {
                     let batches = Arc::make_mut(&mut self.batches);
-                    let over = (batches.len() + 1).saturating_sub(limits::BATCH_MARKS);
+                    let over = (batches.len() + 1).saturating_sub(limits::APPLIED_BATCHES);
                     batches.drain(..over);
-                    batches.push(BatchMark { id, seq_txn });
+                    batches.push(AppliedBatch { id, seq_txn });
                 }
             }
             TableChange::Replace { out, flushed_seq, segments, symbols } => {
@@ -264,10 +264,13 @@ impl Manifest {
         self.check_ids()
     }
 
-    fn add_symbols(&mut self, marks: &[(ColumnId, SymbolMark)]) -> Result<(), Corruption> {
-        for &(column, mark) in marks {
+    fn add_symbols(
+        &mut self,
+        watermarks: &[(ColumnId, SymbolWatermark)],
+    ) -> Result<(), Corruption> {
+        for &(column, watermark) in watermarks {
             let known = self.symbols.entry(column).or_default();
-            *known = mark.max(*known);
+            *known = watermark.max(*known);
         }
         self.check_symbols()
     }
@@ -360,9 +363,9 @@ impl Manifest {
     }
 
     fn check_symbols(&self) -> Result<(), Corruption> {
-        for (&column, mark) in &self.symbols {
+        for (&column, watermark) in &self.symbols {
             let ty = self.schema.column(column).map(|column| column.ty);
-            if ty != Some(ColumnType::Symbol) || mark.count == 0 || mark.bytes == 0 {
+            if ty != Some(ColumnType::Symbol) || watermark.count == 0 || watermark.bytes == 0 {
                 let value = column.0.into();
                 return Err(Corruption::Impossible { what: "a column with symbols", value });
             }
@@ -388,8 +391,8 @@ impl Manifest {
             let value = self.seq_txn.0;
             return Err(Corruption::Impossible { what: "the number of the last commit", value });
         }
-        let batches = self.batches.iter().map(|mark| mark.seq_txn);
-        if self.batches.len() > limits::BATCH_MARKS
+        let batches = self.batches.iter().map(|batch| batch.seq_txn);
+        if self.batches.len() > limits::APPLIED_BATCHES
             || !batches.clone().is_sorted()
             || batches.max().max(Some(self.flushed_seq)) > Some(self.seq_txn)
         {
@@ -413,11 +416,12 @@ impl Manifest {
                 parts::encode_deletion_vector(&mut w, deletion_vector);
             }
         }
-        let symbols: Vec<_> = self.symbols.iter().map(|(&column, &mark)| (column, mark)).collect();
+        let symbols: Vec<_> =
+            self.symbols.iter().map(|(&column, &watermark)| (column, watermark)).collect();
         parts::encode_symbols(&mut w, &symbols);
         w.u64(self.batches.len() as u64);
-        for mark in self.batches.iter() {
-            parts::encode_batch(&mut w, mark);
+        for batch in self.batches.iter() {
+            parts::encode_batch(&mut w, batch);
         }
         let is_older = parts::is_schema_of_version_2(&self.schema);
         checksummed_file::encode(if is_older { &KIND_WITHOUT_TEXTS } else { &KIND }, &w.0)
@@ -463,7 +467,7 @@ pub fn decode(bytes: &[u8], table: TableId) -> Result<Manifest, DecodeError> {
     let symbols = parts::decode_symbols(&mut r)?.into_iter().collect();
     let mut batches = Vec::new();
     if version > 1 {
-        for _ in 0..parts::decode_count(&mut r, parts::BATCH_MARK_BYTES)? {
+        for _ in 0..parts::decode_count(&mut r, parts::APPLIED_BATCH_BYTES)? {
             batches.push(parts::decode_batch(&mut r)?);
         }
     }

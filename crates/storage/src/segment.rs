@@ -30,7 +30,7 @@ use tidegate_platform::DiskFile;
 
 use crate::error::SegmentDamage;
 
-pub use decode::{PickedRows, TYPE_KEY, arrow_field, arrow_type};
+pub use decode::{RowSelection, TYPE_KEY, arrow_field, arrow_type};
 pub use memory::MemSegmentWriter;
 pub(crate) use open::{OpenReaders, ReaderSlot};
 pub use read::Reader;

@@ -110,7 +110,7 @@ struct MemSegmentSource {
 pub(crate) struct DeletionVectorFile {
     file: TableFile,
     segment: SegmentId,
-    mark: DeletionVectorMeta,
+    meta: DeletionVectorMeta,
     deletion_vector: OnceLock<Arc<DeletionVector>>,
 }
 
@@ -182,7 +182,7 @@ impl SegmentRun {
         file: &Arc<SegmentFile>,
         deletion_vector: Option<&Arc<DeletionVectorFile>>,
     ) -> Result<SegmentRun> {
-        let deletion_vector_meta = deletion_vector.map(|deletion_vector| *deletion_vector.mark());
+        let deletion_vector_meta = deletion_vector.map(|deletion_vector| *deletion_vector.meta());
         let deletion_vector =
             deletion_vector.map(|deletion_vector| deletion_vector.deletion_vector()).transpose()?;
         Ok(SegmentRun {
@@ -366,13 +366,13 @@ impl DeletionVectorFile {
     pub(crate) fn new(
         file: TableFile,
         segment: SegmentId,
-        mark: DeletionVectorMeta,
+        meta: DeletionVectorMeta,
     ) -> DeletionVectorFile {
-        DeletionVectorFile { file, segment, mark, deletion_vector: OnceLock::new() }
+        DeletionVectorFile { file, segment, meta, deletion_vector: OnceLock::new() }
     }
 
-    pub(crate) fn mark(&self) -> &DeletionVectorMeta {
-        &self.mark
+    pub(crate) fn meta(&self) -> &DeletionVectorMeta {
+        &self.meta
     }
 
     pub(crate) fn file(&self) -> &TableFile {
@@ -397,8 +397,8 @@ impl DeletionVectorFile {
         let deletion_vector = deletion_vector::decode(&bytes, directory.table(), self.segment);
         let deletion_vector = deletion_vector.map_err(Error::decode(path))?;
         let actual = crc32c::crc32c(&bytes);
-        if actual != self.mark.crc || deletion_vector.live() != self.mark.live {
-            let what = Corruption::Checksum { expected: self.mark.crc, actual };
+        if actual != self.meta.crc || deletion_vector.live() != self.meta.live {
+            let what = Corruption::Checksum { expected: self.meta.crc, actual };
             return Err(Error::Corrupt { path: path.to_path_buf(), offset: 0, what });
         }
         Ok(deletion_vector)

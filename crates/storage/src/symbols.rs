@@ -3,9 +3,11 @@
 //! - symbols-1. Ids are assigned in order, from 0, without gaps; the string of an id never changes.
 //! - symbols-2. A [`SymbolTable`] never changes. A longer one shares its parts with the shorter
 //!   one.
-//! - symbols-3. A record or manifest contains the committed end of a file, as a [`SymbolMark`]; it
-//!   is the end of an extent, and everything before it was synced before the record was written.
-//! - symbols-4. Bytes after the last mark are unused, and are cut off when the database is opened.
+//! - symbols-3. A record or manifest contains the committed end of a file, as a
+//!   [`SymbolWatermark`]; it is the end of an extent, and everything before it was synced before
+//!   the record was written.
+//! - symbols-4. Bytes after the last watermark are unused, and are cut off when the database is
+//!   opened.
 //!
 //! Strings that were interned by an import which then failed stay in the dictionary, which is
 //! harmless. Bytes: docs/format.md, Symbol file. The growing side is in `symbols/dictionary.rs`.
@@ -44,7 +46,7 @@ const PART_TEXT_BYTES: usize = 1 << 30;
 
 /// The committed end of a symbol file (symbols-3).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
-pub struct SymbolMark {
+pub struct SymbolWatermark {
     /// Number of values.
     pub count: u32,
     /// Bytes of the file; 0 if there is no file.
@@ -339,24 +341,24 @@ pub(crate) fn encode_extent(table: &SymbolTable, first: &mut u32) -> Vec<u8> {
     w.0
 }
 
-/// The values of a column's file up to `mark`; `bytes` may be longer (symbols-4).
+/// The values of a column's file up to `watermark`; `bytes` may be longer (symbols-4).
 ///
 /// # Errors
-/// If the file is not the one of this table and column, is shorter than the mark, or is damaged
-/// before it.
+/// If the file is not the one of this table and column, is shorter than the watermark, or is
+/// damaged before it.
 pub fn decode(
     bytes: &[u8],
     table: TableId,
     column: ColumnId,
-    mark: SymbolMark,
+    watermark: SymbolWatermark,
 ) -> Result<SymbolTable, DecodeError> {
     let mut symbols = SymbolTable::default();
-    if mark == SymbolMark::default() {
+    if watermark == SymbolWatermark::default() {
         return Ok(symbols);
     }
-    let committed = usize::try_from(mark.bytes).ok().and_then(|end| bytes.get(..end));
+    let committed = usize::try_from(watermark.bytes).ok().and_then(|end| bytes.get(..end));
     let Some(committed) = committed else {
-        let (expected, actual) = (mark.bytes, bytes.len() as u64);
+        let (expected, actual) = (watermark.bytes, bytes.len() as u64);
         return Err(DecodeError::at(bytes.len(), Corruption::Length { expected, actual }));
     };
     let mut r = ByteReader::new(committed);
@@ -370,8 +372,8 @@ pub fn decode(
         decode_extent(&mut r, committed, &symbols, &mut part)?;
     }
     symbols = symbols.extended(part);
-    if symbols.len != mark.count {
-        let (expected, actual) = (mark.count.into(), symbols.len.into());
+    if symbols.len != watermark.count {
+        let (expected, actual) = (watermark.count.into(), symbols.len.into());
         let what = Corruption::Differs { what: "the number of symbols", expected, actual };
         return Err(DecodeError::at(committed.len(), what));
     }

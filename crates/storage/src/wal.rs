@@ -29,13 +29,13 @@ mod replay;
 mod log;
 mod verify;
 mod repair;
-mod kept;
+mod retained_file;
 
 pub use group::{Group, decode_group};
 pub(crate) use head::read_head;
-pub(crate) use kept::{KeptFile, read_kept, skim_kept, write_kept};
 pub use options::{Durability, LogOptions};
 pub use record::Record;
+pub(crate) use retained_file::{RetainedFile, read_retained, skim_retained, write_retained};
 
 pub(crate) use files::list_files;
 #[cfg(test)]
@@ -43,7 +43,9 @@ pub(crate) use group::FILE_HEADER_BYTES;
 pub(crate) use group::RECORDS_BYTES_MAX;
 pub(crate) use log::{CommitOutcome, Log, create};
 pub(crate) use record::record_bytes_max;
-pub(crate) use repair::{Found, GivenUp, NewFile, aside_files, end_cut_off_repair, read_behind};
+pub(crate) use repair::{
+    GivenUp, NewFile, RecordAfterDamage, aside_files, end_cut_off_repair, read_behind,
+};
 pub use replay::TornGroup;
 pub(crate) use replay::{
     LogEnd, LogSpan, Progress, ReplayedRecord, is_unused, last_flushed, replay, replay_with,

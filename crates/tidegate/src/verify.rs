@@ -9,7 +9,7 @@ use std::io::{self, Write};
 
 use tidegate_storage::{
     Corruption, Error as StorageError, LogRepair, LostCommits, VerifyReport, VerifyStep,
-    repair_log, survey,
+    repair_log, verify_offline,
 };
 
 use crate::args::VerifyArguments;
@@ -37,7 +37,7 @@ pub(crate) fn run(arguments: &VerifyArguments, session: &Session) -> Result<Exit
             line.borrow_mut().draw(step, session.clock.monotonic_nanos());
         }
     };
-    let report = survey(&session.disk, &session.db, &show);
+    let report = verify_offline(&session.disk, &session.db, &show);
     line.borrow_mut().clear();
     let report = report?;
     let nanos = session.clock.monotonic_nanos() - start;

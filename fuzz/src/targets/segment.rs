@@ -16,7 +16,7 @@ use tidegate_model::{
     SegmentId, TimeRange,
 };
 use tidegate_platform::{Disk, OpenMode, SimDisk};
-use tidegate_storage::segment::{PickedRows, Reader};
+use tidegate_storage::segment::{Reader, RowSelection};
 use tidegate_storage::{
     MemSegment, Rewrite, SegmentMeta, SegmentRun, SymbolTable, SymbolTables, rewrite,
 };
@@ -156,8 +156,12 @@ fn read(reader: &Reader, schema: &Schema) {
     for frame in 0..reader.frame_count() {
         let rows = reader.frame_rows(frame);
         for range in [0..rows, rows / 3..rows / 2, rows..rows] {
-            let arrays =
-                reader.arrays(frame, &PickedRows::Range(range.clone()), schema.columns(), &symbols);
+            let arrays = reader.arrays(
+                frame,
+                &RowSelection::Range(range.clone()),
+                schema.columns(),
+                &symbols,
+            );
             assert!(arrays.is_ok() || !is_sound, "{arrays:?}");
             for array in arrays.into_iter().flatten() {
                 assert_eq!(array.len(), range.len());

@@ -4,7 +4,7 @@
 //! checksums are corrected.
 
 use tidegate_model::{ColumnId, SymbolId, TableId};
-use tidegate_storage::symbols::{SymbolMark, decode};
+use tidegate_storage::symbols::{SymbolWatermark, decode};
 
 use super::checksum::crc32c;
 use super::input::Input;
@@ -31,8 +31,8 @@ pub(crate) fn check(bytes: &[u8]) {
 }
 
 fn check_file(file: &[u8], count: u32) {
-    let mark = SymbolMark { count, bytes: file.len() as u64 };
-    let Ok(table) = decode(file, TABLE, COLUMN, mark) else { return };
+    let watermark = SymbolWatermark { count, bytes: file.len() as u64 };
+    let Ok(table) = decode(file, TABLE, COLUMN, watermark) else { return };
     assert_eq!(table.len(), count as usize, "Y3");
     for (id, text) in (0..).zip(table.texts()) {
         assert_eq!(table.find(text), Some(SymbolId(id)), "Y1");

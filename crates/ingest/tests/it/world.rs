@@ -17,7 +17,7 @@ use tidegate_ingest::{
 };
 use tidegate_model::{ByteCount, ColumnType, PartitionUnit, Schema, TimeUnit, Value};
 use tidegate_platform::{Disk, IoMode, OpenMode, SimClock};
-use tidegate_storage::segment::PickedRows;
+use tidegate_storage::segment::RowSelection;
 use tidegate_storage::{Database, LogOptions, OpenOptions, Run, SegmentRun, Snapshot};
 
 use crate::plain::Plain;
@@ -339,7 +339,7 @@ fn read_segment(
     for frame in 0..reader.frame_count() {
         let count = reader.frame_rows(frame);
         let arrays =
-            reader.arrays(frame, &PickedRows::Range(0..count), columns, &snapshot.symbols)?;
+            reader.arrays(frame, &RowSelection::Range(0..count), columns, &snapshot.symbols)?;
         let cells = |row| {
             let cells = arrays.iter().zip(columns).map(|(array, c)| value(array, c.ty, row));
             cells.collect()

@@ -26,7 +26,7 @@ use datafusion::common::cast::as_boolean_array;
 use datafusion::physical_expr::PhysicalExpr;
 use tidegate_filter::Selection;
 use tidegate_model::{Column, SegmentId, limits};
-use tidegate_storage::segment::PickedRows;
+use tidegate_storage::segment::RowSelection;
 use tidegate_storage::{DeletionVector, SegmentRun, Snapshot};
 
 use super::dynamic::DynamicFilters;
@@ -124,18 +124,18 @@ impl Picked {
     }
 
     /// Takes some rows: the first ones, or the last ones.
-    fn take(&mut self, rows: usize, order: ScanOrder) -> PickedRows<'_> {
+    fn take(&mut self, rows: usize, order: ScanOrder) -> RowSelection<'_> {
         let (Picked::Range(left) | Picked::List(_, left)) = self;
         let taken = take_rows(left, rows, order);
         match self {
-            Picked::Range(_) => PickedRows::Range(taken),
+            Picked::Range(_) => RowSelection::Range(taken),
             Picked::List(rows, _) => {
                 let rows = &rows[taken];
                 match rows {
                     [first, .., last] if (last - first) as usize == rows.len() - 1 => {
-                        PickedRows::Range(*first as usize..*last as usize + 1)
+                        RowSelection::Range(*first as usize..*last as usize + 1)
                     }
-                    rows => PickedRows::List(rows),
+                    rows => RowSelection::List(rows),
                 }
             }
         }
@@ -295,7 +295,7 @@ impl ReadPlan {
         &self,
         segment: &SegmentRun,
         frame: u64,
-        rows: PickedRows<'_>,
+        rows: RowSelection<'_>,
     ) -> Result<Option<RecordBatch>> {
         let mut decoded = Decoded { plan: self, segment, frame, rows, arrays: Vec::new() };
         let Some(selection) = decoded.selection()? else { return Ok(None) };
@@ -362,7 +362,7 @@ struct Decoded<'a> {
     plan: &'a ReadPlan,
     segment: &'a SegmentRun,
     frame: u64,
-    rows: PickedRows<'a>,
+    rows: RowSelection<'a>,
     arrays: Vec<(usize, ArrayRef)>,
 }
 
@@ -429,8 +429,8 @@ impl Decoded<'_> {
         let first = self.frame * limits::FRAME_ROWS.0;
         let id = |row: u64| row_id(self.segment.meta.id, first + row);
         Arc::new(match &self.rows {
-            PickedRows::Range(rows) => rows.clone().map(|row| id(row as u64)).collect(),
-            PickedRows::List(rows) => {
+            RowSelection::Range(rows) => rows.clone().map(|row| id(row as u64)).collect(),
+            RowSelection::List(rows) => {
                 rows.iter().map(|&row| id(row.into())).collect::<UInt64Array>()
             }
         })

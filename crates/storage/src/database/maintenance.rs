@@ -18,7 +18,7 @@ pub(crate) mod policy;
 pub(crate) mod ballast;
 pub(crate) mod garbage_collection;
 pub(crate) mod checkpoints;
-pub(crate) mod kept;
+pub(crate) mod retained_records;
 pub(crate) mod checkpoint;
 pub(crate) mod delete_compaction;
 pub(crate) mod memory;

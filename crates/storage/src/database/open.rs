@@ -3,7 +3,7 @@
 pub(crate) mod fsync_guard;
 pub(crate) mod replay_memory;
 pub(crate) mod recovery;
-pub(crate) mod survey;
-pub(crate) mod salvage;
+pub(crate) mod offline;
+pub(crate) mod repair_replay;
 pub(crate) mod repair;
 pub(crate) mod verify;

@@ -21,7 +21,7 @@ use super::{Paths, TablePaths};
 use crate::error::{Error, Result};
 use crate::manifest::Manifest;
 use crate::segment::OpenReaders;
-use crate::symbols::{Dictionary, SymbolMark, SymbolTables, SymbolTexts};
+use crate::symbols::{Dictionary, SymbolTables, SymbolTexts, SymbolWatermark};
 
 /// The directory of a table.
 #[derive(Debug)]
@@ -65,8 +65,8 @@ pub(crate) enum FailedStep {
 #[derive(Debug, Default)]
 struct ReplayedSymbols {
     texts: Vec<SymbolTexts>,
-    /// Keeps strings here after a dictionary has them: during the replay, the mark with which a
-    /// dictionary was opened may turn out to cover only a part of its file.
+    /// Keeps strings here after a dictionary has them: during the replay, the watermark with which
+    /// a dictionary was opened may turn out to cover only a part of its file.
     is_kept: bool,
 }
 
@@ -86,7 +86,7 @@ impl ReplayedSymbols {
 
     /// Drops strings that are in symbol files, or belong to dropped columns.
     fn drop_known(&mut self, manifest: &Manifest) {
-        let known = |column| manifest.symbols.get(&column).map_or(0, |mark| mark.count);
+        let known = |column| manifest.symbols.get(&column).map_or(0, |watermark| watermark.count);
         self.texts.retain(|texts| {
             manifest.schema.column(texts.column).is_some() && texts.end() > known(texts.column)
         });
@@ -194,8 +194,8 @@ impl TableDirectory {
         }
     }
 
-    /// Handles a replayed record that has changed symbol marks or columns: dictionaries are opened
-    /// anew when they are needed, without the strings that the files have.
+    /// Handles a replayed record that has changed symbol watermarks or columns: dictionaries are
+    /// opened anew when they are needed, without the strings that the files have.
     pub(crate) fn replay_marks(&self, manifest: &Manifest) {
         self.close_dictionaries();
         self.lock_replayed().drop_known(manifest);
@@ -301,14 +301,18 @@ impl TableDirectory {
         SegmentId(self.next_segment.fetch_add(1, Ordering::Relaxed))
     }
 
-    /// The growing dictionary of a column, read from disk up to `mark` on first use.
-    pub(crate) fn dictionary(&self, column: ColumnId, mark: SymbolMark) -> Result<Arc<Dictionary>> {
+    /// The growing dictionary of a column, read from disk up to `watermark` on first use.
+    pub(crate) fn dictionary(
+        &self,
+        column: ColumnId,
+        watermark: SymbolWatermark,
+    ) -> Result<Arc<Dictionary>> {
         let mut open = self.dictionaries.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(dictionary) = open.get(&column) {
             return Ok(Arc::clone(dictionary));
         }
         let (disk, dir) = (&self.disk, self.paths.symbols());
-        let dictionary = Dictionary::open(disk, &dir, self.table, column, mark)?;
+        let dictionary = Dictionary::open(disk, &dir, self.table, column, watermark)?;
         let mut replayed = self.lock_replayed();
         let of_column = replayed.texts.iter().filter(|texts| texts.column == column);
         of_column.into_iter().try_for_each(|texts| dictionary.replay(texts))?;
@@ -325,13 +329,13 @@ impl TableDirectory {
     pub(crate) fn open_dictionaries(
         &self,
         schema: &Schema,
-        marks: &BTreeMap<ColumnId, SymbolMark>,
+        watermarks: &BTreeMap<ColumnId, SymbolWatermark>,
     ) -> Result<BTreeMap<ColumnId, Arc<Dictionary>>> {
         let columns = schema.columns().iter();
         let columns = columns.filter(|column| column.ty == ColumnType::Symbol);
         let opened = columns.map(|column| {
-            let mark = marks.get(&column.id).copied().unwrap_or_default();
-            Ok((column.id, self.dictionary(column.id, mark)?))
+            let watermark = watermarks.get(&column.id).copied().unwrap_or_default();
+            Ok((column.id, self.dictionary(column.id, watermark)?))
         });
         opened.collect()
     }
@@ -340,9 +344,9 @@ impl TableDirectory {
     pub(crate) fn symbols(
         &self,
         schema: &Schema,
-        marks: &BTreeMap<ColumnId, SymbolMark>,
+        watermarks: &BTreeMap<ColumnId, SymbolWatermark>,
     ) -> Result<SymbolTables> {
-        let opened = self.open_dictionaries(schema, marks)?.into_iter();
+        let opened = self.open_dictionaries(schema, watermarks)?.into_iter();
         Ok(opened.map(|(column, dictionary)| (column, dictionary.table())).collect())
     }
 

@@ -1,5 +1,5 @@
 //! Encoding of the parts that manifests and WAL records share: schemas, segments, deletion vectors,
-//! symbol marks. Bytes: docs/format.md, Parts.
+//! symbol watermarks. Bytes: docs/format.md, Parts.
 
 use std::sync::Arc;
 
@@ -11,13 +11,13 @@ use tidegate_model::{
     limits,
 };
 
-use super::BatchMark;
+use super::AppliedBatch;
 use crate::batch::BatchTexts;
 use crate::change::BatchId;
 use crate::deletion_vector::DeletionVectorMeta;
 use crate::error::{Corruption, DecodeError};
 use crate::segment::SegmentMeta;
-use crate::symbols::{SymbolMark, SymbolTexts};
+use crate::symbols::{SymbolTexts, SymbolWatermark};
 
 /// Bytes of a segment's description.
 pub(crate) const SEGMENT_BYTES: usize = 8 * 8 + 4;
@@ -27,14 +27,14 @@ pub(crate) const DELETION_VECTOR_BYTES: usize = 8 + 8 + 8 + 4;
 const SCHEMA_BYTES: usize = 8 + 4 + 1 + 1 + 4 + 8 + SETTINGS_BYTES + 8;
 /// Bytes of a schema's settings without the keys: their count, and the TTL.
 const SETTINGS_BYTES: usize = 8 + 4 + 1;
-/// Bytes of a column and its mark.
+/// Bytes of a column and its watermark.
 pub(crate) const SYMBOLS_BYTES: usize = 4 + 4 + 8;
 /// Bytes of the symbol strings of a column, without the strings: column, first id, count, bytes.
 pub(crate) const SYMBOL_TEXTS_BYTES: usize = 4 + 4 + 4 + 4;
 /// Bytes of the identity of a batch.
 pub(crate) const BATCH_BYTES: usize = 16;
 /// Bytes of a batch and its commit.
-pub(crate) const BATCH_MARK_BYTES: usize = BATCH_BYTES + 8;
+pub(crate) const APPLIED_BATCH_BYTES: usize = BATCH_BYTES + 8;
 /// Bytes of a column without its name.
 const COLUMN_BYTES_MIN: usize = 4 + 3 + 4;
 /// Bytes of a column and its length.
@@ -326,31 +326,31 @@ pub(crate) fn decode_deletion_vector(
     })
 }
 
-pub(crate) fn encode_symbols(w: &mut ByteWriter, symbols: &[(ColumnId, SymbolMark)]) {
+pub(crate) fn encode_symbols(w: &mut ByteWriter, symbols: &[(ColumnId, SymbolWatermark)]) {
     w.u64(symbols.len() as u64);
-    for (column, mark) in symbols {
-        w.u32(column.0).u32(mark.count).u64(mark.bytes);
+    for (column, watermark) in symbols {
+        w.u32(column.0).u32(watermark.count).u64(watermark.bytes);
     }
 }
 
 pub(crate) fn decode_symbols(
     r: &mut ByteReader<'_>,
-) -> Result<Vec<(ColumnId, SymbolMark)>, DecodeError> {
+) -> Result<Vec<(ColumnId, SymbolWatermark)>, DecodeError> {
     let count = decode_count(r, SYMBOLS_BYTES)?;
     (0..count)
         .map(|_| {
             let column = ColumnId(r.u32()?);
-            Ok((column, SymbolMark { count: r.u32()?, bytes: r.u64()? }))
+            Ok((column, SymbolWatermark { count: r.u32()?, bytes: r.u64()? }))
         })
         .collect()
 }
 
-pub(crate) fn encode_batch(w: &mut ByteWriter, mark: &BatchMark) {
-    w.raw(&mark.id.0).u64(mark.seq_txn.0);
+pub(crate) fn encode_batch(w: &mut ByteWriter, batch: &AppliedBatch) {
+    w.raw(&batch.id.0).u64(batch.seq_txn.0);
 }
 
-pub(crate) fn decode_batch(r: &mut ByteReader<'_>) -> Result<BatchMark, DecodeError> {
-    Ok(BatchMark { id: BatchId(r.array()?), seq_txn: SeqTxn(r.u64()?) })
+pub(crate) fn decode_batch(r: &mut ByteReader<'_>) -> Result<AppliedBatch, DecodeError> {
+    Ok(AppliedBatch { id: BatchId(r.array()?), seq_txn: SeqTxn(r.u64()?) })
 }
 
 pub(crate) fn symbol_texts_bytes(texts: &SymbolTexts) -> usize {

@@ -61,12 +61,12 @@ pub(crate) fn segment(id: u64, day: i64, seq: u64) -> SegmentMeta {
     }
 }
 
-fn mark(count: u32) -> SymbolMark {
-    SymbolMark { count, bytes: u64::from(count) * 10 + 28 }
+fn watermark(count: u32) -> SymbolWatermark {
+    SymbolWatermark { count, bytes: u64::from(count) * 10 + 28 }
 }
 
-fn batch(id: u8, seq: u64) -> BatchMark {
-    BatchMark { id: BatchId([id; 16]), seq_txn: SeqTxn(seq) }
+fn batch(id: u8, seq: u64) -> AppliedBatch {
+    AppliedBatch { id: BatchId([id; 16]), seq_txn: SeqTxn(seq) }
 }
 
 fn append(seq: u64, id: u64, day: i64, batch: Option<u8>) -> TableChange {
@@ -85,7 +85,7 @@ fn replace(seq: u64, out: &[u64], id: u64, flushed_seq: u64) -> TableChange {
         out: out.iter().map(|&id| SegmentId(id)).collect(),
         flushed_seq: SeqTxn(flushed_seq),
         segments: vec![meta],
-        symbols: vec![(ColumnId(1), mark(7))],
+        symbols: vec![(ColumnId(1), watermark(7))],
     }
 }
 
@@ -94,7 +94,7 @@ fn change(seq: u64) -> impl Strategy<Value = TableChange> {
     let add = (proptest::collection::vec((0..30_u64, -3..3_i64), 0..4), 1..9_u32);
     let add = add.prop_map(move |(segments, count)| TableChange::AddSegments {
         segments: segments.into_iter().map(|(id, day)| segment(id, day, seq)).collect(),
-        symbols: vec![(ColumnId(1), mark(count))],
+        symbols: vec![(ColumnId(1), watermark(count))],
     });
     let deletion_vector =
         (0..30_u64, 0..90_u64).prop_map(move |(id, live)| TableChange::DeletionVector {
@@ -186,7 +186,7 @@ fn what_cannot_be_is_refused() {
     let refused = |change: fn(&mut Manifest)| {
         let added = TableChange::AddSegments {
             segments: vec![segment(3, 0, 2), segment(5, 1, 2)],
-            symbols: vec![(ColumnId(1), mark(4))],
+            symbols: vec![(ColumnId(1), watermark(4))],
         };
         let mut table = table_after(&[added]);
         assert_eq!(table.segments.len(), 2);
@@ -207,10 +207,10 @@ fn what_cannot_be_is_refused() {
     refused(|table| table.flushed_seq = SeqTxn(3));
     refused(|table| table.batches = Arc::new(vec![batch(1, 3)]));
     refused(|table| table.batches = Arc::new(vec![batch(1, 2), batch(2, 1)]));
-    refused(|table| table.batches = Arc::new(vec![batch(1, 2); limits::BATCH_MARKS + 1]));
-    refused(|table| table.symbols.extend([(ColumnId(0), mark(1))]));
-    refused(|table| table.symbols.extend([(ColumnId(9), mark(1))]));
-    refused(|table| table.symbols.extend([(ColumnId(3), SymbolMark::default())]));
+    refused(|table| table.batches = Arc::new(vec![batch(1, 2); limits::APPLIED_BATCHES + 1]));
+    refused(|table| table.symbols.extend([(ColumnId(0), watermark(1))]));
+    refused(|table| table.symbols.extend([(ColumnId(9), watermark(1))]));
+    refused(|table| table.symbols.extend([(ColumnId(3), SymbolWatermark::default())]));
 }
 
 #[test]
@@ -222,7 +222,7 @@ fn a_schema_of_another_table_is_refused() {
     assert!(table.apply(SeqTxn(2), &change).is_err());
 }
 
-/// The marks of a symbol column stayed, and the manifest could not be read again.
+/// The watermarks of a symbol column stayed, and the manifest could not be read again.
 #[test]
 fn a_column_of_another_type_is_refused() {
     let with_types = |host: ColumnType, dropped: &[&str]| {
@@ -239,7 +239,7 @@ fn a_column_of_another_type_is_refused() {
     };
     let added = TableChange::AddSegments {
         segments: vec![segment(3, 0, 2)],
-        symbols: vec![(ColumnId(1), mark(4))],
+        symbols: vec![(ColumnId(1), watermark(4))],
     };
     let altered = |before: &[TableChange], change| {
         let mut table = table_after(before);
@@ -258,12 +258,12 @@ fn a_column_of_another_type_is_refused() {
 fn marks_never_fall() {
     let add = |seq, count| TableChange::AddSegments {
         segments: vec![segment(seq, 0, seq)],
-        symbols: vec![(ColumnId(1), mark(count))],
+        symbols: vec![(ColumnId(1), watermark(count))],
     };
     // The import that saw fewer symbols commits last.
     let table = table_after(&[add(2, 9), add(3, 4)]);
     assert_eq!(table.segments.len(), 2);
-    assert_eq!(table.symbols[&ColumnId(1)], mark(9), "manifest-4");
+    assert_eq!(table.symbols[&ColumnId(1)], watermark(9), "manifest-4");
 }
 
 #[test]
@@ -276,7 +276,7 @@ fn obsolete_files_are_exactly_those_that_are_named_no_more() {
     };
     let add = TableChange::AddSegments {
         segments: vec![segment(0, 0, 2)],
-        symbols: vec![(ColumnId(1), mark(1)), (ColumnId(3), mark(2))],
+        symbols: vec![(ColumnId(1), watermark(1)), (ColumnId(3), watermark(2))],
     };
     let delete =
         TableChange::DeletionVector { segment: SegmentId(0), deletion_vector: deletion_vector(1) };
@@ -335,7 +335,7 @@ fn a_manifest_is_of_version_3_only_with_comments_defaults_or_a_query() {
 fn a_manifest_of_version_1_is_flushed_up_to_its_last_commit() {
     let added = TableChange::AddSegments {
         segments: vec![segment(3, 0, 2)],
-        symbols: vec![(ColumnId(1), mark(4))],
+        symbols: vec![(ColumnId(1), watermark(4))],
     };
     let table = table_after(&[added]);
     let bytes = table.encode();
@@ -370,13 +370,13 @@ fn the_latest_batches_are_known_and_no_more() {
         id[..8].copy_from_slice(&n.to_le_bytes());
         BatchId(id)
     };
-    let count = limits::BATCH_MARKS as u64 + 3;
+    let count = limits::APPLIED_BATCHES as u64 + 3;
     for n in 0..count {
         let change =
             TableChange::Append { batch: Some(id(n)), mem_segments: vec![], symbols: vec![] };
         table.apply(SeqTxn(n + 2), &change).unwrap();
     }
-    assert_eq!(table.batches.len(), limits::BATCH_MARKS);
+    assert_eq!(table.batches.len(), limits::APPLIED_BATCHES);
     assert_eq!(table.batch(id(2)), None);
     assert_eq!(table.batch(id(3)), Some(SeqTxn(5)));
     assert_eq!(decode(&table.encode(), TABLE), Ok(table));
@@ -388,7 +388,7 @@ fn sizes_in_the_description_of_the_format_are_those_of_the_code() {
     for (what, bytes) in [
         ("**Segment entry**", parts::SEGMENT_BYTES),
         ("**Deletion vector entry**", parts::DELETION_VECTOR_BYTES),
-        ("**Batch mark**", parts::BATCH_MARK_BYTES),
+        ("**Batch watermark**", parts::APPLIED_BATCH_BYTES),
         ("A file begins with a page", crate::wal::FILE_HEADER_BYTES),
         ("A zone has", limits::ZONE_ROWS.as_len()),
     ] {

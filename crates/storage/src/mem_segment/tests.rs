@@ -8,7 +8,7 @@ use tidegate_model::{Column, PartitionUnit, TimeUnit, Value};
 use super::*;
 use crate::batch::BatchTexts;
 use crate::segment::tests::{extremes, same, value_at};
-use crate::segment::{PickedRows, Reader};
+use crate::segment::{Reader, RowSelection};
 use crate::symbols::{SymbolTable, SymbolTables};
 
 /// The values of a row, in the order of the schema's columns.
@@ -267,7 +267,7 @@ pub(crate) fn rows_of(reader: &Reader, schema: &Schema, symbols: &SymbolTables) 
     let mut rows = Vec::new();
     for frame in 0..reader.frame_count() {
         let count = reader.frame_rows(frame);
-        let picked = PickedRows::Range(0..count);
+        let picked = RowSelection::Range(0..count);
         let arrays = reader.arrays(frame, &picked, schema.columns(), symbols).expect("decodes");
         for row in 0..count {
             let columns = schema.columns().iter().zip(&arrays);

@@ -9,7 +9,7 @@ use tidegate_model::{Column, ColumnSlice, Encoded, limits};
 use super::merge::FramePlan;
 use crate::error::{Result, SegmentDamage};
 use crate::segment::Reader;
-use crate::segment::decode::{self, PickedRows};
+use crate::segment::decode::{self, RowSelection};
 use crate::segment::encode::{ColumnEncoder, FrameValues};
 
 /// A column of all runs.
@@ -120,7 +120,7 @@ impl ValidRows {
     }
 }
 
-type Decode<T> = fn(&ColumnSlice<'_>, &PickedRows<'_>) -> Result<Vec<T>, SegmentDamage>;
+type Decode<T> = fn(&ColumnSlice<'_>, &RowSelection<'_>) -> Result<Vec<T>, SegmentDamage>;
 
 /// Encodes page frames of a column of a fixed width.
 fn push_frames<T: Copy + Default>(
@@ -134,7 +134,7 @@ fn push_frames<T: Copy + Default>(
     for plan in plans {
         of_spans.clear();
         source.each(plan, |stretch, slice| {
-            let rows = PickedRows::Range(stretch.rows.clone());
+            let rows = RowSelection::Range(stretch.rows.clone());
             match slice.encoded {
                 Encoded::Null => of_spans.resize(of_spans.len() + rows.count(), T::default()),
                 // Usually there is only one stretch, and its values need not be copied.

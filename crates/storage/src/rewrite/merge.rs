@@ -12,7 +12,7 @@ use super::Rewrite;
 use crate::deletion_vector::DeletionVector;
 use crate::error::{Result, SegmentDamage};
 use crate::segment::Reader;
-use crate::segment::decode::{self, PickedRows};
+use crate::segment::decode::{self, RowSelection};
 
 /// Contiguous rows of one run in the merged order.
 #[derive(Debug, Clone, Copy)]
@@ -210,7 +210,7 @@ impl Cursor<'_> {
         let before = self.timestamps.last().copied();
         let before = before.unwrap_or(self.reader.footer().min_ts);
         self.timestamps =
-            decode::integers(&slice, &PickedRows::Range(0..count)).map_err(damaged)?;
+            decode::integers(&slice, &RowSelection::Range(0..count)).map_err(damaged)?;
         if self.timestamps[0] < before || !self.timestamps.is_sorted() {
             return Err(damaged(SegmentDamage::Order { row: frame * FRAME_ROWS }));
         }

@@ -17,7 +17,7 @@ use tidegate_model::{Codes, Column, ColumnSlice, ColumnType, Encoded, SymbolId, 
 use super::columns::{Source, Stretch, ValidRows, in_order};
 use super::merge::{FramePlan, Span};
 use crate::error::{Result, SegmentDamage};
-use crate::segment::decode::{self, PickedRows};
+use crate::segment::decode::{self, RowSelection};
 use crate::segment::encode::ColumnEncoder;
 use crate::segment::intern::Interner;
 use crate::segment::strings::{DictionaryRows, StringCompressor, StringRows, TextForm};
@@ -121,7 +121,7 @@ fn dictionary_bytes(strings: &Strings<'_>, codes: &Codes<'_>, rows: Range<usize>
     match codes {
         Codes::Same(code) => bytes(*code) * rows.len() as u64,
         _ => {
-            let codes = decode::dictionary_codes(codes, &PickedRows::Range(rows));
+            let codes = decode::dictionary_codes(codes, &RowSelection::Range(rows));
             codes.into_iter().map(bytes).sum()
         }
     }
@@ -275,7 +275,7 @@ fn with_texts(
         let (strings, codes) = match &slice.encoded {
             Encoded::Strings(strings) => (strings, None),
             Encoded::Dictionary { codes, dictionary: Dictionary::Strings(strings) } => {
-                let rows = PickedRows::Range(stretch.rows.clone());
+                let rows = RowSelection::Range(stretch.rows.clone());
                 (strings, Some(decode::dictionary_codes(codes, &rows)))
             }
             _ => return Err(SegmentDamage::FrameShape),
@@ -424,7 +424,7 @@ impl<'a> Numbers<'a> {
         match &slice.encoded {
             Encoded::Null => ids.resize(ids.len() + rows.len(), NULL_ID),
             Encoded::Dictionary { codes, dictionary } => {
-                let codes = decode::dictionary_codes(codes, &PickedRows::Range(rows));
+                let codes = decode::dictionary_codes(codes, &RowSelection::Range(rows));
                 let mut known = std::mem::take(&mut self.known[stretch.run]);
                 known.resize(dictionary.count(), UNKNOWN);
                 let all = wanted.is_none() && slice.validity.is_none();

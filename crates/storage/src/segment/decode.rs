@@ -107,7 +107,7 @@ pub(super) fn dictionary(
     let mut builder = ViewBuilder::default();
     match dictionary {
         Dictionary::Strings(strings) => {
-            builder.push_all(strings, &PickedRows::Range(0..strings.count()))?
+            builder.push_all(strings, &RowSelection::Range(0..strings.count()))?
         }
         Dictionary::Symbols(_) => {
             let symbols = symbols.ok_or(SegmentDamage::Symbol)?;
@@ -125,39 +125,39 @@ pub(super) fn dictionary(
 
 /// The rows of a page frame to be read.
 #[derive(Debug, Clone)]
-pub enum PickedRows<'a> {
+pub enum RowSelection<'a> {
     /// A range of rows.
     Range(Range<usize>),
     /// A list of rows, ascending.
     List(&'a [u32]),
 }
 
-impl PickedRows<'_> {
+impl RowSelection<'_> {
     /// Number of rows.
     #[must_use]
     pub fn count(&self) -> usize {
         match self {
-            PickedRows::Range(rows) => rows.len(),
-            PickedRows::List(rows) => rows.len(),
+            RowSelection::Range(rows) => rows.len(),
+            RowSelection::List(rows) => rows.len(),
         }
     }
 
     /// One past the last row.
     fn end(&self) -> usize {
         match self {
-            PickedRows::Range(rows) => rows.end.max(rows.start),
-            PickedRows::List(rows) => rows.last().map_or(0, |&row| row as usize + 1),
+            RowSelection::Range(rows) => rows.end.max(rows.start),
+            RowSelection::List(rows) => rows.last().map_or(0, |&row| row as usize + 1),
         }
     }
 
     /// The position of a row among these.
     fn position(&self, row: u32) -> Option<usize> {
         match self {
-            PickedRows::Range(rows) => {
+            RowSelection::Range(rows) => {
                 let at = (row as usize).checked_sub(rows.start)?;
                 (at < rows.len()).then_some(at)
             }
-            PickedRows::List(rows) => rows.binary_search(&row).ok(),
+            RowSelection::List(rows) => rows.binary_search(&row).ok(),
         }
     }
 
@@ -165,8 +165,8 @@ impl PickedRows<'_> {
     #[inline]
     fn map<T>(&self, value: impl FnMut(usize) -> T) -> Vec<T> {
         match self {
-            PickedRows::Range(rows) => rows.clone().map(value).collect(),
-            PickedRows::List(rows) => rows.iter().map(|&row| row as usize).map(value).collect(),
+            RowSelection::Range(rows) => rows.clone().map(value).collect(),
+            RowSelection::List(rows) => rows.iter().map(|&row| row as usize).map(value).collect(),
         }
     }
 
@@ -174,21 +174,21 @@ impl PickedRows<'_> {
     #[inline]
     fn map_of<T: Copy, U>(&self, all: &[T], mut value: impl FnMut(T) -> U) -> Vec<U> {
         match self {
-            PickedRows::Range(rows) => all[rows.clone()].iter().map(|&of| value(of)).collect(),
-            PickedRows::List(rows) => rows.iter().map(|&row| value(all[row as usize])).collect(),
+            RowSelection::Range(rows) => all[rows.clone()].iter().map(|&of| value(of)).collect(),
+            RowSelection::List(rows) => rows.iter().map(|&row| value(all[row as usize])).collect(),
         }
     }
 
     /// The bits of the rows in a bitmap.
     fn bits(&self, bitmap: &[u8]) -> BooleanBuffer {
         match self {
-            PickedRows::Range(rows) => {
+            RowSelection::Range(rows) => {
                 // Only the bytes around the rows are copied.
                 let first = rows.start / 8;
                 let bytes = &bitmap[first..rows.end.div_ceil(8).max(first)];
                 BooleanBuffer::new(Buffer::from(bytes), rows.start - first * 8, rows.len())
             }
-            PickedRows::List(rows) => BooleanBuffer::collect_bool(rows.len(), |at| {
+            RowSelection::List(rows) => BooleanBuffer::collect_bool(rows.len(), |at| {
                 let row = rows[at] as usize;
                 bitmap[row / 8] >> (row % 8) & 1 == 1
             }),
@@ -199,7 +199,7 @@ impl PickedRows<'_> {
 /// Rows of a slice as an array. `dictionary` is the column's, if it has one.
 pub(super) fn array(
     slice: &ColumnSlice<'_>,
-    rows: &PickedRows<'_>,
+    rows: &RowSelection<'_>,
     dictionary: Option<&DecodedDictionary>,
 ) -> Decoded<ArrayRef> {
     assert!(rows.end() <= slice.rows, "frame-1");
@@ -249,7 +249,7 @@ fn low_word(value: i128) -> u64 {
     value as u64
 }
 
-fn nulls(slice: &ColumnSlice<'_>, rows: &PickedRows<'_>) -> Option<NullBuffer> {
+fn nulls(slice: &ColumnSlice<'_>, rows: &RowSelection<'_>) -> Option<NullBuffer> {
     let nulls = NullBuffer::new(rows.bits(slice.validity?));
     Some(nulls).filter(|nulls| nulls.null_count() > 0)
 }
@@ -257,7 +257,7 @@ fn nulls(slice: &ColumnSlice<'_>, rows: &PickedRows<'_>) -> Option<NullBuffer> {
 /// The values of some rows of integers; the value under a NULL is arbitrary.
 pub(crate) fn integers<T: FromWord>(
     slice: &ColumnSlice<'_>,
-    rows: &PickedRows<'_>,
+    rows: &RowSelection<'_>,
 ) -> Decoded<Vec<T>> {
     match &slice.encoded {
         Encoded::Constant(value) => Ok(vec![T::from_word(low_word(*value)); rows.count()]),
@@ -278,7 +278,7 @@ pub(crate) fn integers<T: FromWord>(
 /// As `integers`, for FLOAT and DOUBLE.
 pub(crate) fn floats<T: FromDouble>(
     slice: &ColumnSlice<'_>,
-    rows: &PickedRows<'_>,
+    rows: &RowSelection<'_>,
 ) -> Decoded<Vec<T>> {
     match &slice.encoded {
         Encoded::Constant(bits) => {
@@ -303,7 +303,7 @@ pub(crate) fn floats<T: FromDouble>(
 }
 
 /// As `integers`, for DECIMAL.
-pub(crate) fn wide(slice: &ColumnSlice<'_>, rows: &PickedRows<'_>) -> Decoded<Vec<i128>> {
+pub(crate) fn wide(slice: &ColumnSlice<'_>, rows: &RowSelection<'_>) -> Decoded<Vec<i128>> {
     match &slice.encoded {
         Encoded::Constant(value) => Ok(vec![*value; rows.count()]),
         Encoded::Narrow { base, step, codes } => {
@@ -320,7 +320,7 @@ pub(crate) fn wide(slice: &ColumnSlice<'_>, rows: &PickedRows<'_>) -> Decoded<Ve
 }
 
 /// As `integers`, for UUID.
-pub(crate) fn fixed16(slice: &ColumnSlice<'_>, rows: &PickedRows<'_>) -> Decoded<Vec<[u8; 16]>> {
+pub(crate) fn fixed16(slice: &ColumnSlice<'_>, rows: &RowSelection<'_>) -> Decoded<Vec<[u8; 16]>> {
     match &slice.encoded {
         Encoded::Constant(bits) => Ok(vec![bits.to_le_bytes(); rows.count()]),
         Encoded::Fixed { bytes, .. } => Ok(rows.map_of(bytes.as_chunks::<16>().0, |value| value)),
@@ -329,7 +329,7 @@ pub(crate) fn fixed16(slice: &ColumnSlice<'_>, rows: &PickedRows<'_>) -> Decoded
 }
 
 /// As `integers`, for BOOLEAN: 0 or 1.
-pub(crate) fn bits(slice: &ColumnSlice<'_>, rows: &PickedRows<'_>) -> Decoded<Vec<u8>> {
+pub(crate) fn bits(slice: &ColumnSlice<'_>, rows: &RowSelection<'_>) -> Decoded<Vec<u8>> {
     match &slice.encoded {
         Encoded::Constant(value) => Ok(vec![u8::from(*value != 0); rows.count()]),
         Encoded::Bits(bits) => Ok(rows.map(|row| bits[row / 8] >> (row % 8) & 1)),
@@ -338,14 +338,14 @@ pub(crate) fn bits(slice: &ColumnSlice<'_>, rows: &PickedRows<'_>) -> Decoded<Ve
 }
 
 /// The codes of some rows; in a damaged file they may be outside of the dictionary.
-pub(crate) fn dictionary_codes(codes: &Codes<'_>, rows: &PickedRows<'_>) -> Vec<u32> {
+pub(crate) fn dictionary_codes(codes: &Codes<'_>, rows: &RowSelection<'_>) -> Vec<u32> {
     map_codes(codes, rows, |code| u32::try_from(code).unwrap_or(u32::MAX))
 }
 
 /// Rows of a slice that are decoded to an array.
 struct Part<'a> {
     slice: &'a ColumnSlice<'a>,
-    rows: &'a PickedRows<'a>,
+    rows: &'a RowSelection<'a>,
     nulls: Option<NullBuffer>,
 }
 
@@ -375,7 +375,7 @@ from_word!(i8, i16, i32, i64, u8, u16, u32, u64);
 
 /// Calls `value` with the code of every row.
 #[inline]
-fn map_codes<T>(codes: &Codes<'_>, rows: &PickedRows<'_>, value: impl Fn(u64) -> T) -> Vec<T> {
+fn map_codes<T>(codes: &Codes<'_>, rows: &RowSelection<'_>, value: impl Fn(u64) -> T) -> Vec<T> {
     match codes {
         Codes::Same(code) => rows.map(|_| value(u64::from(*code))),
         Codes::Sequence => rows.map(|row| value(row as u64)),
@@ -461,7 +461,7 @@ impl Part<'_> {
 /// FLOAT and DOUBLE of an Arrow array.
 pub(crate) trait FromDouble: Copy {
     fn from_double(value: f64) -> Self;
-    fn from_bytes(bytes: &[u8], rows: &PickedRows<'_>) -> Vec<Self>;
+    fn from_bytes(bytes: &[u8], rows: &RowSelection<'_>) -> Vec<Self>;
 }
 
 impl FromDouble for f64 {
@@ -470,7 +470,7 @@ impl FromDouble for f64 {
         value
     }
 
-    fn from_bytes(bytes: &[u8], rows: &PickedRows<'_>) -> Vec<f64> {
+    fn from_bytes(bytes: &[u8], rows: &RowSelection<'_>) -> Vec<f64> {
         rows.map_of(bytes.as_chunks::<8>().0, f64::from_le_bytes)
     }
 }
@@ -482,7 +482,7 @@ impl FromDouble for f32 {
         value as f32
     }
 
-    fn from_bytes(bytes: &[u8], rows: &PickedRows<'_>) -> Vec<f32> {
+    fn from_bytes(bytes: &[u8], rows: &RowSelection<'_>) -> Vec<f32> {
         rows.map_of(bytes.as_chunks::<4>().0, f32::from_le_bytes)
     }
 }
@@ -516,7 +516,7 @@ struct ViewBuilder {
 }
 
 impl ViewBuilder {
-    fn push_all(&mut self, strings: Strings<'_>, rows: &PickedRows<'_>) -> Decoded<()> {
+    fn push_all(&mut self, strings: Strings<'_>, rows: &RowSelection<'_>) -> Decoded<()> {
         self.views.reserve(rows.count());
         let decoder = match strings.table {
             None => None,
@@ -531,8 +531,8 @@ impl ViewBuilder {
             }
         };
         match rows {
-            PickedRows::Range(rows) => rows.clone().for_each(add),
-            PickedRows::List(rows) => rows.iter().map(|&row| row as usize).for_each(add),
+            RowSelection::Range(rows) => rows.clone().for_each(add),
+            RowSelection::List(rows) => rows.iter().map(|&row| row as usize).for_each(add),
         }
         Ok(())
     }

@@ -26,7 +26,7 @@ use tidegate_model::{
 use tidegate_platform::{Disk, Mapping, OpenMode};
 
 use super::SegmentMeta;
-use super::decode::{self, DecodedDictionary, PickedRows};
+use super::decode::{self, DecodedDictionary, RowSelection};
 use super::write::FILE_BYTES_MIN;
 use crate::error::{Error, Result, SegmentDamage};
 use crate::symbols::SymbolTables;
@@ -214,7 +214,7 @@ impl Reader {
     pub fn arrays(
         &self,
         frame: u64,
-        rows: &PickedRows<'_>,
+        rows: &RowSelection<'_>,
         columns: &[Column],
         symbols: &SymbolTables,
     ) -> Result<Vec<arrow::array::ArrayRef>> {

@@ -14,7 +14,7 @@ use tidegate_platform::{Disk, OpenMode, SimDisk};
 
 use super::encode::{ColumnEncoder, EncodedColumn, FrameValues};
 use super::strings::{DictionaryRows, StringCompressor, StringRows, TextForm};
-use super::{Direct, MemSegmentWriter, PickedRows, Reader, SegmentMeta, Writer, WriterSpec};
+use super::{Direct, MemSegmentWriter, Reader, RowSelection, SegmentMeta, Writer, WriterSpec};
 use crate::error::Result;
 use crate::symbols::{SymbolTable, SymbolTables};
 
@@ -276,13 +276,13 @@ fn reads_as(reader: &Reader, column: &Column, values: &[Value], tables: &SymbolT
         let columns = std::slice::from_ref(column);
         let arrays_of = |rows| reader.arrays(frame, &rows, columns, tables).expect("decodes");
         let some: Vec<u32> = (0..rows).step_by(3).map(|at| u32::try_from(at).unwrap()).collect();
-        let picked = arrays_of(PickedRows::List(&some));
+        let picked = arrays_of(RowSelection::List(&some));
         for (at, &place) in some.iter().enumerate() {
             let (found, wanted) = (value_at(ty, &picked[0], at), &values[row + place as usize]);
             assert!(same(&found, wanted), "G3 {ty:?} {what} picked row {place}: {found:?}");
         }
         for part in [0..rows / 3, rows / 3..rows] {
-            let arrays = arrays_of(PickedRows::Range(part.clone()));
+            let arrays = arrays_of(RowSelection::Range(part.clone()));
             assert_eq!(arrays[0].len(), part.len());
             for at in 0..part.len() {
                 let found = value_at(ty, &arrays[0], at);

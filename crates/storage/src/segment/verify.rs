@@ -112,7 +112,7 @@ fn verify_column(reader: &Reader, column: &Column, footer: &ColumnFooter) -> Res
                 zones.map(|(index, codes)| code_zone(codes, words.as_deref(), index)).collect()
             }
             _ => {
-                let rows = decode::PickedRows::Range(0..slice.rows);
+                let rows = decode::RowSelection::Range(0..slice.rows);
                 let array = decode::array(&slice, &rows, None).map_err(damaged)?;
                 zones_of(column.ty, &array, words.as_deref())
             }

@@ -4,7 +4,7 @@
 //! - symbols-1, symbols-3 as in `symbols`. Two imports share one dictionary, so that their ids
 //!   never clash.
 //! - dictionary-1. After a failed sync the file is written anew under its name; the durable bytes
-//!   are copied, so that every mark in a record stays the end of an extent.
+//!   are copied, so that every watermark in a record stays the end of an extent.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -13,7 +13,7 @@ use tidegate_model::{ColumnId, SymbolId, TableId, limits};
 use tidegate_platform::{Disk, DiskFile, OpenMode};
 
 use super::{
-    PART_TEXT_BYTES, Part, SymbolMark, SymbolTable, SymbolTexts, encode_extent, encode_header,
+    PART_TEXT_BYTES, Part, SymbolTable, SymbolTexts, SymbolWatermark, encode_extent, encode_header,
 };
 use crate::checksummed_file;
 use crate::error::{Corruption, Error, Result};
@@ -42,7 +42,7 @@ struct Values {
 #[derive(Debug)]
 struct SymbolFile {
     /// The end of the values that are on disk.
-    durable: SymbolMark,
+    durable: SymbolWatermark,
     handle: Option<Arc<dyn DiskFile>>,
     /// True if the file cannot be appended to: there is none, or a sync of it has failed
     /// (dictionary-1).
@@ -58,18 +58,18 @@ impl Dictionary {
         dir: &Path,
         table: TableId,
         column: ColumnId,
-        mark: SymbolMark,
+        watermark: SymbolWatermark,
     ) -> Result<Dictionary> {
         let path = dir.join(file_name(column));
-        let frozen = if mark == SymbolMark::default() {
+        let frozen = if watermark == SymbolWatermark::default() {
             SymbolTable::default()
         } else {
             let bytes = checksummed_file::read(disk.as_ref(), &path, "read symbols")?;
             let bytes = bytes.ok_or_else(|| Error::missing(&path))?;
-            super::decode(&bytes, table, column, mark).map_err(Error::decode(&path))?
+            super::decode(&bytes, table, column, watermark).map_err(Error::decode(&path))?
         };
-        let fresh = Part { first: mark.count, ..Part::default() };
-        let is_unusable = mark.bytes == 0;
+        let fresh = Part { first: watermark.count, ..Part::default() };
+        let is_unusable = watermark.bytes == 0;
         Ok(Dictionary {
             disk: Arc::clone(disk),
             path,
@@ -77,7 +77,7 @@ impl Dictionary {
             column,
             values: Mutex::new(Values { frozen: Arc::new(frozen), fresh }),
             file: Mutex::new(SymbolFile {
-                durable: mark,
+                durable: watermark,
                 handle: None,
                 is_unusable,
                 is_dropped: false,
@@ -147,8 +147,8 @@ impl Dictionary {
         Arc::clone(&values.frozen)
     }
 
-    /// Makes all values so far durable, and returns their mark (symbols-3).
-    pub(crate) fn save(&self) -> Result<SymbolMark> {
+    /// Makes all values so far durable, and returns their watermark (symbols-3).
+    pub(crate) fn save(&self) -> Result<SymbolWatermark> {
         let mut file = lock(&self.file);
         let table = self.table();
         if table.len == file.durable.count || file.is_dropped {
@@ -159,7 +159,7 @@ impl Dictionary {
         } else {
             self.append(&mut file, &table).map_err(Error::disk("append symbols"))?
         };
-        file.durable = SymbolMark { count: table.len, bytes };
+        file.durable = SymbolWatermark { count: table.len, bytes };
         Ok(file.durable)
     }
 
@@ -177,7 +177,7 @@ impl Dictionary {
             Some(handle) => Arc::clone(handle),
             None => self.disk.open(&self.path, OpenMode::ReadWrite)?,
         };
-        // Bytes of an attempt that failed are after the mark, and are overwritten.
+        // Bytes of an attempt that failed are after the watermark, and are overwritten.
         let end = write_extents(handle.as_ref(), table, file.durable)?;
         if let Err(error) = handle.sync_data() {
             file.is_unusable = true;
@@ -266,7 +266,7 @@ pub(crate) fn parse_file_name(name: &str) -> Option<ColumnId> {
 fn write_extents(
     handle: &dyn DiskFile,
     table: &SymbolTable,
-    start: SymbolMark,
+    start: SymbolWatermark,
 ) -> tidegate_platform::Result<u64> {
     let (mut first, mut end) = (start.count, start.bytes);
     while first < table.len {
@@ -290,7 +290,7 @@ fn copy(from: &dyn DiskFile, to: &dyn DiskFile, bytes: u64) -> tidegate_platform
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // Values are appended as a whole, and the mark of a file moves last: a panic leaves both
+    // Values are appended as a whole, and the watermark of a file moves last: a panic leaves both
     // usable.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -11,9 +11,9 @@ const TABLE: TableId = TableId(5);
 const COLUMN: ColumnId = ColumnId(2);
 const DIR: &str = "/symbols";
 
-fn open(disk: &SimDisk, mark: SymbolMark) -> crate::Result<Dictionary> {
+fn open(disk: &SimDisk, watermark: SymbolWatermark) -> crate::Result<Dictionary> {
     let disk: Arc<dyn Disk> = Arc::new(disk.clone());
-    Dictionary::open(&disk, Path::new(DIR), TABLE, COLUMN, mark)
+    Dictionary::open(&disk, Path::new(DIR), TABLE, COLUMN, watermark)
 }
 
 fn new_disk(seed: u64) -> SimDisk {
@@ -45,7 +45,7 @@ proptest! {
         batches in proptest::collection::vec(proptest::collection::vec("[ab]{0,6}", 0..40), 0..12),
         freezes: u16,
     ) {
-        let dictionary = open(&new_disk(1), SymbolMark::default()).unwrap();
+        let dictionary = open(&new_disk(1), SymbolWatermark::default()).unwrap();
         let mut model: Vec<String> = Vec::new();
         let mut earlier = Vec::new();
         for (step, batch) in batches.iter().enumerate() {
@@ -78,16 +78,16 @@ proptest! {
 
     #[test]
     fn a_damaged_file_is_an_error(at: usize, xor in 1_u8..) {
-        let (bytes, mark) = sample();
+        let (bytes, watermark) = sample();
         let mut damaged = bytes.clone();
         damaged[at % bytes.len()] ^= xor;
-        assert!(decode(&damaged, TABLE, COLUMN, mark).is_err());
+        assert!(decode(&damaged, TABLE, COLUMN, watermark).is_err());
     }
 
     #[test]
     fn foreign_bytes_are_no_panic(bytes: Vec<u8>, count: u32, text in any::<[u8; 32]>()) {
-        let mark = SymbolMark { count, bytes: bytes.len() as u64 };
-        let _ = decode(&bytes, TABLE, COLUMN, mark);
+        let watermark = SymbolWatermark { count, bytes: bytes.len() as u64 };
+        let _ = decode(&bytes, TABLE, COLUMN, watermark);
         // After a valid header and a valid checksum.
         let mut w = ByteWriter(encode_header(TABLE, COLUMN));
         let mut fields = ByteWriter::default();
@@ -95,39 +95,39 @@ proptest! {
         let body = [&text[..(count % 9) as usize % 8 * 4], &bytes].concat();
         let crc = crc32c::crc32c_append(crc32c::crc32c(&fields.0), &body);
         w.raw(&fields.0).u32(crc).raw(&body);
-        let mark = SymbolMark { count: count % 9, bytes: w.0.len() as u64 };
-        let _ = decode(&w.0, TABLE, COLUMN, mark);
+        let watermark = SymbolWatermark { count: count % 9, bytes: w.0.len() as u64 };
+        let _ = decode(&w.0, TABLE, COLUMN, watermark);
     }
 }
 
-fn sample() -> (Vec<u8>, SymbolMark) {
+fn sample() -> (Vec<u8>, SymbolWatermark) {
     let disk = new_disk(1);
-    let dictionary = open(&disk, SymbolMark::default()).unwrap();
+    let dictionary = open(&disk, SymbolWatermark::default()).unwrap();
     dictionary.intern(&[b"one", b"", b"two"]).unwrap();
     dictionary.save().unwrap();
     dictionary.intern(&[b"three", b"one"]).unwrap();
-    let mark = dictionary.save().unwrap();
-    (disk.read(&file(&disk)).unwrap(), mark)
+    let watermark = dictionary.save().unwrap();
+    (disk.read(&file(&disk)).unwrap(), watermark)
 }
 
 #[test]
 fn what_was_saved_is_read_again_also_if_more_follows() {
-    let (mut bytes, mark) = sample();
-    assert_eq!(mark, SymbolMark { count: 4, bytes: bytes.len() as u64 });
+    let (mut bytes, watermark) = sample();
+    assert_eq!(watermark, SymbolWatermark { count: 4, bytes: bytes.len() as u64 });
     bytes.extend_from_slice(b"what a crash left");
-    let table = decode(&bytes, TABLE, COLUMN, mark).unwrap();
+    let table = decode(&bytes, TABLE, COLUMN, watermark).unwrap();
     assert_eq!(texts(&table), [&b"one"[..], b"", b"two", b"three"], "symbols-4");
     for (table, column) in [(TableId(1), COLUMN), (TABLE, ColumnId(1))] {
-        assert!(decode(&bytes, table, column, mark).is_err());
+        assert!(decode(&bytes, table, column, watermark).is_err());
     }
 }
 
 #[test]
 fn a_mark_that_is_not_the_end_of_an_extent_is_an_error() {
-    let (bytes, mark) = sample();
-    for end in 1..mark.bytes {
-        for count in 0..=mark.count {
-            let wrong = SymbolMark { count, bytes: end };
+    let (bytes, watermark) = sample();
+    for end in 1..watermark.bytes {
+        for count in 0..=watermark.count {
+            let wrong = SymbolWatermark { count, bytes: end };
             let is_extent = decode(&bytes, TABLE, COLUMN, wrong).is_ok();
             assert_eq!(
                 is_extent,
@@ -136,27 +136,30 @@ fn a_mark_that_is_not_the_end_of_an_extent_is_an_error() {
             );
         }
     }
-    assert!(decode(&bytes, TABLE, COLUMN, SymbolMark { bytes: mark.bytes + 1, ..mark }).is_err());
+    assert!(
+        decode(&bytes, TABLE, COLUMN, SymbolWatermark { bytes: watermark.bytes + 1, ..watermark })
+            .is_err()
+    );
 }
 
 #[test]
 fn large_dictionaries_are_cut_into_extents() {
     let disk = new_disk(1);
-    let dictionary = open(&disk, SymbolMark::default()).unwrap();
+    let dictionary = open(&disk, SymbolWatermark::default()).unwrap();
     let long = "x".repeat(limits::SYMBOL_BYTES - 5);
     let values: Vec<String> = (0..70_000_u32)
         .map(|n| if n % 2_000 == 0 { format!("{n:05}{long}") } else { format!("{n}") })
         .collect();
     let values: Vec<&[u8]> = values.iter().map(|text| text.as_bytes()).collect();
     assert_eq!(dictionary.intern(&values).unwrap(), ids(0, 70_000));
-    let mark = dictionary.save().unwrap();
-    let table = open(&disk, mark).unwrap().table();
+    let watermark = dictionary.save().unwrap();
+    let table = open(&disk, watermark).unwrap().table();
     assert_eq!(texts(&table), values);
 }
 
 #[test]
 fn what_is_no_symbol_is_refused() {
-    let dictionary = open(&new_disk(1), SymbolMark::default()).unwrap();
+    let dictionary = open(&new_disk(1), SymbolWatermark::default()).unwrap();
     let long = vec![b'x'; limits::SYMBOL_BYTES + 1];
     let refused = |text: &[u8]| dictionary.intern(&[b"good", text]).unwrap_err().to_string();
     assert_eq!(refused(&long), "a symbol of 65537 bytes is longer than 65536");
@@ -167,7 +170,7 @@ fn what_is_no_symbol_is_refused() {
 
 #[test]
 fn threads_that_see_the_same_texts_get_the_same_ids() {
-    let dictionary = open(&new_disk(1), SymbolMark::default()).unwrap();
+    let dictionary = open(&new_disk(1), SymbolWatermark::default()).unwrap();
     let intern = |from: usize| {
         let texts: Vec<String> = (0..2_000).map(|n| format!("{}", (n + from) % 2_000)).collect();
         let mut ids = vec![SymbolId(0); 2_000];
@@ -190,7 +193,7 @@ fn a_failed_write_or_sync_loses_nothing_that_was_saved_later() {
     for seed in 0..20 {
         for (writes, nth) in [(true, 1), (true, 2), (false, 1), (false, 2)] {
             let disk = new_disk(seed);
-            let dictionary = open(&disk, SymbolMark::default()).unwrap();
+            let dictionary = open(&disk, SymbolWatermark::default()).unwrap();
             dictionary.intern(&[b"a", b"b"]).unwrap();
             let first = dictionary.save().unwrap();
             dictionary.intern(&[b"c"]).unwrap();
@@ -211,10 +214,10 @@ fn a_failed_write_or_sync_loses_nothing_that_was_saved_later() {
                 _ => 1,
             };
             assert_eq!(disk.syncs() - syncs, expected, "dictionary-1");
-            let mark = if nth == 2 { dictionary.save() } else { again }.unwrap();
-            assert!(first < mark);
+            let watermark = if nth == 2 { dictionary.save() } else { again }.unwrap();
+            assert!(first < watermark);
             let disk = disk.after_power_loss();
-            let table = open(&disk, mark).unwrap().table();
+            let table = open(&disk, watermark).unwrap().table();
             assert_eq!(texts(&table), [b"a", b"b", b"c", b"d"], "dictionary-1, seed {seed}");
             let earlier = open(&disk, first).unwrap().table();
             assert_eq!(texts(&earlier), [b"a", b"b"], "symbols-3, seed {seed}");
@@ -226,31 +229,31 @@ fn a_failed_write_or_sync_loses_nothing_that_was_saved_later() {
 fn what_was_not_saved_may_be_lost_and_is_written_over() {
     for seed in 0..50 {
         let disk = new_disk(seed);
-        let dictionary = open(&disk, SymbolMark::default()).unwrap();
+        let dictionary = open(&disk, SymbolWatermark::default()).unwrap();
         dictionary.intern(&[b"a"]).unwrap();
-        let mark = dictionary.save().unwrap();
+        let watermark = dictionary.save().unwrap();
         dictionary.intern(&[&[b'x'; 3_000][..]]).unwrap();
         disk.crash_at_sync(1);
         dictionary.save().unwrap_err();
         let disk = disk.after_power_loss();
         // The next open cuts it; here it stays, which is the worst case.
-        let dictionary = open(&disk, mark).unwrap();
+        let dictionary = open(&disk, watermark).unwrap();
         assert_eq!(texts(&dictionary.table()), [b"a"], "symbols-4");
         dictionary.intern(&[b"b"]).unwrap();
-        let mark = dictionary.save().unwrap();
-        let table = open(&disk.after_power_loss(), mark).unwrap().table();
+        let watermark = dictionary.save().unwrap();
+        let table = open(&disk.after_power_loss(), watermark).unwrap().table();
         assert_eq!(texts(&table), [b"a", b"b"], "seed {seed}");
     }
 }
 
 #[test]
 fn a_file_that_is_gone_or_short_is_an_error() {
-    let (_, mark) = sample();
+    let (_, watermark) = sample();
     let disk = new_disk(1);
-    assert!(matches!(open(&disk, mark), Err(crate::Error::Corrupt { .. })));
+    assert!(matches!(open(&disk, watermark), Err(crate::Error::Corrupt { .. })));
     let path = Path::new(DIR).join(file_name(COLUMN));
     disk.open(&path, OpenMode::CreateNew).unwrap().write_all_at(b"short", 0).unwrap();
-    assert!(matches!(open(&disk, mark), Err(crate::Error::Corrupt { .. })));
+    assert!(matches!(open(&disk, watermark), Err(crate::Error::Corrupt { .. })));
 }
 
 #[test]

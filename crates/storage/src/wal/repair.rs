@@ -6,7 +6,7 @@
 //!   (`SET_ASIDE`): a crash in between is undone by the next repair, which reads them again.
 //!
 //! Not here: the meaning of the records, and the choice of those taken over
-//! (`database::open::salvage`).
+//! (`database::open::repair_replay`).
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -34,10 +34,10 @@ const UNPUBLISHED: &str = "repair.tmp";
 /// Bytes of records at which a group of the new file is closed.
 const GROUP_BYTES: usize = 4 << 20;
 
-/// The part of a log behind its damage.
+/// A record in the part of a log after its damage.
 #[derive(Debug)]
-pub(crate) enum Found<'a> {
-    Record(&'a Record),
+pub(crate) enum RecordAfterDamage<'a> {
+    Intact(&'a Record),
     /// A damaged record: the tables and commits that it seems to be about.
     Damaged(&'a [(TableId, SeqTxn)]),
 }
@@ -61,7 +61,7 @@ pub(crate) fn read_behind(
     dir: &Path,
     log: u64,
     bad: Lsn,
-    found: &mut dyn FnMut(Lsn, Found<'_>) -> Result<()>,
+    found: &mut dyn FnMut(Lsn, RecordAfterDamage<'_>) -> Result<()>,
 ) -> Result<()> {
     let files = list_files(disk, dir)?;
     // A file without a header is skipped.
@@ -87,13 +87,16 @@ pub(crate) fn read_behind(
 fn read_group(
     file: &OpenFile,
     lsn: Lsn,
-    found: &mut dyn FnMut(Lsn, Found<'_>) -> Result<()>,
+    found: &mut dyn FnMut(Lsn, RecordAfterDamage<'_>) -> Result<()>,
 ) -> Result<Lsn> {
     let mut bytes = file.read_group(lsn)?;
     if let Ok(group) = check_group(&bytes, file.header.expected_at(lsn)) {
         let end = group.end;
         if let Ok(group) = group.decode() {
-            group.records.iter().try_for_each(|record| found(lsn, Found::Record(record)))?;
+            group
+                .records
+                .iter()
+                .try_for_each(|record| found(lsn, RecordAfterDamage::Intact(record)))?;
         }
         return Ok(end);
     }
@@ -111,8 +114,8 @@ fn read_group(
             break;
         }
         match decode_record(&mut ByteReader::new(this)) {
-            Ok(record) => found(lsn, Found::Record(&record))?,
-            Err(_) => found(lsn, Found::Damaged(&skim_tables(this)))?,
+            Ok(record) => found(lsn, RecordAfterDamage::Intact(&record))?,
+            Err(_) => found(lsn, RecordAfterDamage::Damaged(&skim_tables(this)))?,
         }
         left = behind;
     }

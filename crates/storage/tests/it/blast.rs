@@ -5,7 +5,9 @@ use std::sync::Arc;
 
 use tidegate_model::ColumnType;
 use tidegate_platform::{Disk, OpenMode, SimCall, SimDisk, SimErrno};
-use tidegate_storage::{Database, Error, LogOptions, MaintenanceOptions, OpenOptions, survey};
+use tidegate_storage::{
+    Database, Error, LogOptions, MaintenanceOptions, OpenOptions, verify_offline,
+};
 
 use crate::fixture::{DAY, DIR, Row, append, chain, files, new_database, open, options};
 use crate::model::{Step, Tables, check, read, read_table};
@@ -192,7 +194,7 @@ fn a_bad_manifest_suspends_its_table_and_no_other() {
         let good = disk.read(&path).unwrap();
         damage(&disk, &path);
         let looked: Arc<dyn Disk> = Arc::new(disk.clone());
-        let found = survey(&looked, Path::new(DIR), &|_| {}).unwrap().problems;
+        let found = verify_offline(&looked, Path::new(DIR), &|_| {}).unwrap().problems;
         assert!(found.iter().any(|it| chain(it).contains("data/1/manifest")), "{found:?}");
         let of_a = tables.remove("a").unwrap();
         for round in 0..3 {

@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use tidegate_platform::{Class, Disk, OpenMode, SimDisk};
 use tidegate_storage::{
-    Corruption, Database, Durability, Error, LogOptions, LogRepair, OpenOptions, repair_log, survey,
+    Corruption, Database, Durability, Error, LogOptions, LogRepair, OpenOptions, repair_log,
+    verify_offline,
 };
 
 use crate::fixture::{
@@ -53,7 +54,7 @@ fn repair(disk: &SimDisk) -> Result<Option<LogRepair>, Error> {
 
 fn verify(disk: &SimDisk) -> tidegate_storage::VerifyReport {
     let disk: Arc<dyn Disk> = Arc::new(disk.clone());
-    survey(&disk, Path::new(DIR), &|_| {}).unwrap()
+    verify_offline(&disk, Path::new(DIR), &|_| {}).unwrap()
 }
 
 /// Checks that opening refuses the database with this path, and changes nothing.

@@ -8,7 +8,7 @@ use arrow::array::{Array, ArrayRef, AsArray};
 use arrow::datatypes::{Int64Type, TimestampMicrosecondType};
 use tidegate_model::{ColumnType, PartitionKey, SeqTxn};
 use tidegate_platform::SimDisk;
-use tidegate_storage::segment::PickedRows;
+use tidegate_storage::segment::RowSelection;
 use tidegate_storage::{
     AppendOptions, BatchId, Database, ImportTarget, NewColumns, PendingDdl, Relations, Result,
     RowBatch, Run, SchemaEdit, SegmentDeletes, SegmentRun, Snapshot, SnapshotDeletes, TableAppend,
@@ -477,7 +477,7 @@ fn rows_of_segment(snapshot: &Snapshot, run: &SegmentRun) -> Result<Vec<Vec<Opti
         let count = reader.frame_rows(frame);
         let columns = snapshot.schema.columns();
         let arrays =
-            reader.arrays(frame, &PickedRows::Range(0..count), columns, &snapshot.symbols)?;
+            reader.arrays(frame, &RowSelection::Range(0..count), columns, &snapshot.symbols)?;
         rows.extend((0..count).map(|row| arrays.iter().map(|array| cell(array, row)).collect()));
     }
     Ok(rows)

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use tidegate_platform::{Class, Disk, OpenMode, RealDisk, SimDisk};
-use tidegate_storage::{Corruption, Database, Error, survey};
+use tidegate_storage::{Corruption, Database, Error, verify_offline};
 
 use crate::fixture::{
     DAY, DIR, append, chain, files, import, new_database, open, options, schema, try_open,
@@ -108,7 +108,7 @@ fn a_log_has_one_process_whatever_path_it_is_opened_by() {
     }
     assert!(matches!(open(&linked).unwrap_err(), Error::InUse { .. }));
     let looked: Arc<dyn Disk> = Arc::new(RealDisk);
-    assert!(matches!(survey(&looked, &linked, &|_| {}).unwrap_err(), Error::InUse { .. }));
+    assert!(matches!(verify_offline(&looked, &linked, &|_| {}).unwrap_err(), Error::InUse { .. }));
     drop(database);
     let database = open(&linked).unwrap();
     assert_eq!(read(&database)["t"].rows.len(), 1);
@@ -227,14 +227,16 @@ fn damage_of_the_catalog_is_a_warning_while_its_copy_is_whole() {
         } else {
             disk.corrupt(&catalog, at, 0x10);
         }
-        let surveyed = survey(&(Arc::new(disk.clone()) as _), Path::new(DIR), &|_| {}).unwrap();
-        assert_eq!(paths_of(&surveyed.problems), [catalog.as_path()], "byte {at}");
+        let verified =
+            verify_offline(&(Arc::new(disk.clone()) as _), Path::new(DIR), &|_| {}).unwrap();
+        assert_eq!(paths_of(&verified.problems), [catalog.as_path()], "byte {at}");
         let database = try_open(&disk).unwrap_or_else(|error| panic!("byte {at}: {error:?}"));
         assert_eq!(read(&database), tables, "byte {at}");
         assert_eq!(paths_of(&database.take_warnings()), [catalog.as_path()], "byte {at}");
         database.checkpoint().unwrap();
         drop(database);
-        let healed = survey(&(Arc::new(disk.clone()) as _), Path::new(DIR), &|_| {}).unwrap();
+        let healed =
+            verify_offline(&(Arc::new(disk.clone()) as _), Path::new(DIR), &|_| {}).unwrap();
         assert!(healed.problems.is_empty(), "byte {at}: {:?}", healed.problems);
     }
 }
@@ -558,7 +560,7 @@ fn a_log_of_an_older_version_goes_on() {
         expected = read(&database);
         disk = disk.after_power_loss();
         let looked: Arc<dyn Disk> = Arc::new(disk.clone());
-        let problems = survey(&looked, Path::new(DIR), &|_| {}).unwrap().problems;
+        let problems = verify_offline(&looked, Path::new(DIR), &|_| {}).unwrap().problems;
         assert!(problems.is_empty(), "{value}: {problems:?}");
     }
     assert_eq!(read(&open(&disk)), expected);

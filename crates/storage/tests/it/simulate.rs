@@ -14,7 +14,7 @@ use std::sync::Arc;
 use tidegate_model::ColumnType;
 use tidegate_platform::{Class, Disk, SimCall, SimClock, SimDisk, SimErrno};
 use tidegate_storage::{
-    Database, Durability, Error, LogOptions, MaintenanceOptions, OpenOptions, survey,
+    Database, Durability, Error, LogOptions, MaintenanceOptions, OpenOptions, verify_offline,
 };
 
 use crate::fixture::{DAY, DIR, Row};
@@ -298,7 +298,7 @@ fn simulate(seed: u64) {
             drop(open(&disk, &reopened));
             disk = disk.after_power_loss_by(random.next());
         }
-        check_surveyed(&disk, &context);
+        check_offline(&disk, &context);
         let database = open(&disk, &reopened).unwrap_or_else(|e| panic!("{context}: {e:?}"));
         let may_be_lost = options.log.durability == Durability::Async && is_power_lost;
         let lost = states.unsynced.drain(..).filter(|_| may_be_lost);
@@ -320,14 +320,14 @@ fn simulate(seed: u64) {
 }
 
 /// Verifies a database as a crash has left it: one that can be opened has no damage.
-fn check_surveyed(disk: &SimDisk, context: &str) {
+fn check_offline(disk: &SimDisk, context: &str) {
     if !disk.exists(&Path::new(DIR).join("data/catalog")).unwrap() {
         return;
     }
     let looked: Arc<dyn Disk> = Arc::new(disk.clone());
-    let report = survey(&looked, Path::new(DIR), &|_| {});
-    let report = report.unwrap_or_else(|e| panic!("{context}: survey: {e:?}"));
-    assert!(report.problems.is_empty(), "{context}: survey: {:?}", report.problems);
+    let report = verify_offline(&looked, Path::new(DIR), &|_| {});
+    let report = report.unwrap_or_else(|e| panic!("{context}: offline check: {e:?}"));
+    assert!(report.problems.is_empty(), "{context}: offline check: {:?}", report.problems);
 }
 
 /// The states that a database may have.

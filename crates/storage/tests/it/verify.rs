@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use tidegate_platform::{Class, Disk, SimDisk};
-use tidegate_storage::{Error, survey};
+use tidegate_storage::{Error, verify_offline};
 
 use crate::fixture::{DAY, DIR, files, new_database, open, try_open};
 use crate::model::Step;
@@ -225,7 +225,7 @@ fn each_file_of_a_database_that_cannot_be_opened_is_read() {
     let (catalog, manifest, segment) = (named("catalog"), named("manifest"), named(".seg"));
     let other = files(&disk, ".seg").pop().unwrap();
     let shared: Arc<dyn Disk> = Arc::new(disk.clone());
-    let problems = || survey(&shared, Path::new(DIR), &|_| {}).unwrap().problems;
+    let problems = || verify_offline(&shared, Path::new(DIR), &|_| {}).unwrap().problems;
     assert!(problems().is_empty());
     let copy = named("catalog.copy");
     for damaged in [
@@ -241,7 +241,7 @@ fn each_file_of_a_database_that_cannot_be_opened_is_read() {
         damaged.iter().for_each(|path| disk.corrupt(path, 30, 1));
     }
     let database = open(&disk);
-    let error = survey(&shared, Path::new(DIR), &|_| {}).unwrap_err();
+    let error = verify_offline(&shared, Path::new(DIR), &|_| {}).unwrap_err();
     assert!(matches!(error, Error::InUse { .. }), "{error:?}");
     drop(database);
 }

@@ -280,12 +280,12 @@ impl<'a> PendingTables<'a> {
             let AppendTarget::Existing { id, name, .. } = &to.target else {
                 continue;
             };
-            let mark = self.by_id(*id).and_then(|it| it.manifest.batch_of_name(batch.name()));
-            match mark {
-                Some(mark) if mark.id != batch && Some(mark.id) != older => {
+            let applied = self.by_id(*id).and_then(|it| it.manifest.batch_of_name(batch.name()));
+            match applied {
+                Some(applied) if applied.id != batch && Some(applied.id) != older => {
                     return Err(Error::BatchReused { table: name.clone() });
                 }
-                Some(mark) => known.push((*id, mark.seq_txn)),
+                Some(applied) => known.push((*id, applied.seq_txn)),
                 None => {}
             }
         }
@@ -373,7 +373,7 @@ impl<'a> PendingTables<'a> {
                 return Err(Error::SegmentChanged { table, segment });
             }
             let deletion_vector =
-                DeletionVectorMeta { seq_txn: self.next_number(table), ..new.mark };
+                DeletionVectorMeta { seq_txn: self.next_number(table), ..new.meta };
             Ok(self.next_op(
                 table,
                 TableChange::DeletionVector { segment: new.segment, deletion_vector },

@@ -17,7 +17,7 @@ use crate::files::TableDirectory;
 use crate::mem_segment::MemSegment;
 use crate::segment::SegmentMeta;
 use crate::snapshot::SegmentFile;
-use crate::symbols::{SymbolMark, SymbolTable};
+use crate::symbols::{SymbolTable, SymbolWatermark};
 use crate::wal::CommitOutcome;
 
 /// A commit request.
@@ -100,7 +100,7 @@ pub(crate) struct Replace {
     /// The oldest runs of the memtable, with all rows up to the last commit in them.
     pub(crate) memtable: Vec<Arc<MemtableRun>>,
     pub(crate) segments: Vec<SegmentMeta>,
-    pub(crate) symbols: Vec<(ColumnId, SymbolMark)>,
+    pub(crate) symbols: Vec<(ColumnId, SymbolWatermark)>,
 }
 
 /// A run of a memtable in place of several. It needs no record in the log.
@@ -144,7 +144,7 @@ pub(crate) struct Import {
     /// True if the same commit drops a table that has the name of a new one.
     pub(crate) replaces: bool,
     pub(crate) segments: Vec<SegmentMeta>,
-    pub(crate) symbols: Vec<(ColumnId, SymbolMark)>,
+    pub(crate) symbols: Vec<(ColumnId, SymbolWatermark)>,
     /// Rows to delete with the same commit.
     pub(crate) deletes: Deletes,
     /// The keys of DEDUP by which the rows to delete were found; `None` if keys were not used.
@@ -175,8 +175,8 @@ pub(crate) struct SnapshotId {
 #[derive(Debug)]
 pub(crate) struct NewDeletionVector {
     pub(crate) segment: SegmentId,
-    /// The mark; the commit sets its `seq_txn`.
-    pub(crate) mark: DeletionVectorMeta,
+    /// Its metadata; the commit sets its `seq_txn`.
+    pub(crate) meta: DeletionVectorMeta,
     /// The deletion vector that it was made from.
     pub(crate) replaces: Option<DeletionVectorMeta>,
 }
@@ -187,7 +187,7 @@ impl Replace {
         written: &NewSegments<'_>,
         out: Vec<(SegmentId, Option<DeletionVectorMeta>)>,
         memtable: &[Arc<MemtableRun>],
-        symbols: Vec<(ColumnId, SymbolMark)>,
+        symbols: Vec<(ColumnId, SymbolWatermark)>,
     ) -> Replace {
         let (table, name) = (written.table().id(), written.table().name.clone());
         let (memtable, segments) = (memtable.to_vec(), written.metas());

@@ -178,20 +178,20 @@ impl<'a> DeletionVectorFiles<'a> {
         }
         let id = table.directory.new_segment_id();
         let bytes = deletion_vector.encode(table.id(), segment);
-        let mark = DeletionVectorMeta {
+        let meta = DeletionVectorMeta {
             id,
             seq_txn: SeqTxn(0),
             live: deletion_vector.live(),
             crc: crc32c::crc32c(&bytes),
         };
         let path =
-            table.directory.paths().deletion_vector(&table.manifest.schema, &run.meta, &mark);
+            table.directory.paths().deletion_vector(&table.manifest.schema, &run.meta, &meta);
         self.written.push(path.clone());
         write_synced(self.disk, &path, &bytes).map_err(Error::disk("write deletion vector"))?;
         assert!(deletion_vector.live() < run.meta.rows, "a deletion vector has a row");
         Ok(SegmentEffect::Rows(NewDeletionVector {
             segment,
-            mark,
+            meta,
             replaces: run.deletion_vector_meta(),
         }))
     }

@@ -4,7 +4,7 @@
 //! - The catalog names a position only when every manifest is durable with everything before
 //!   it, except the rows of memtables: replay begins at the oldest of these in the log.
 //! - checkpoint-1. A table whose manifest cannot be written, or whose memtable needs too long a
-//!   part of the log, has its records kept aside: it holds up no checkpoint.
+//!   part of the log, has its records retained: it holds up no checkpoint.
 //! - checkpoint-2. No manifest or catalog has a commit that the log might lose.
 
 use std::collections::BTreeMap;
@@ -15,7 +15,7 @@ use tidegate_model::{Lsn, SeqTxn, TableId};
 use tidegate_platform::Disk;
 
 use super::checkpoints::{Checkpoints, needed_from};
-use crate::catalog::{Catalog, CatalogTable, Kept};
+use crate::catalog::{Catalog, CatalogTable, RetainedRecords};
 use crate::checksummed_file;
 use crate::database::Database;
 use crate::database::table::Tables;
@@ -23,7 +23,7 @@ use crate::error::{Error, Result};
 use crate::files::{FailedStep, TablePaths};
 use crate::manifest::Manifest;
 
-/// Writes checkpoints of a database, and keeps records of tables aside that hold up the log.
+/// Writes checkpoints of a database, and retains records of tables that hold up the log.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Checkpointer<'a> {
     pub(crate) database: &'a Database,
@@ -71,8 +71,9 @@ impl Checkpointer<'_> {
             let copy = Tables { by_id: tables.by_id.clone(), by_name: BTreeMap::new() };
             (published.lsn, copy)
         };
-        let lsn = needed_from(&tables, &checkpoints.kept, as_of).max(checkpoints.lsn);
-        let is_late = checkpoints.is_late(&tables) || self.is_kept_due(checkpoints, &tables);
+        let lsn = needed_from(&tables, &checkpoints.retained, as_of).max(checkpoints.lsn);
+        let is_late =
+            checkpoints.is_late(&tables) || self.must_retain_records(checkpoints, &tables);
         let is_late = is_late || checkpoints.is_catalog_damaged;
         if (as_of, lsn) == (checkpoints.as_of, checkpoints.lsn) && !is_late {
             return Ok(None);
@@ -82,9 +83,9 @@ impl Checkpointer<'_> {
             self.database.committer.sync()?;
         }
         let failed = self.write_manifests(checkpoints, &tables)?;
-        let kept = self.keep_records(checkpoints, &tables, as_of, &failed)?;
-        let lsn = needed_from(&tables, &kept, as_of).max(checkpoints.lsn);
-        let catalog = self.catalog_of(lsn, as_of, &tables, checkpoints, &kept);
+        let retained = self.retain_records(checkpoints, &tables, as_of, &failed)?;
+        let lsn = needed_from(&tables, &retained, as_of).max(checkpoints.lsn);
+        let catalog = self.catalog_of(lsn, as_of, &tables, checkpoints, &retained);
         checksummed_file::replace(
             self.database.guarded.as_ref(),
             &self.database.paths.catalog(),
@@ -99,8 +100,8 @@ impl Checkpointer<'_> {
         .map_err(Error::disk("write copy of catalog"))?;
         checkpoints.is_catalog_damaged = false;
         (checkpoints.as_of, checkpoints.lsn) = (as_of, lsn);
-        let before = std::mem::replace(&mut checkpoints.kept, kept);
-        self.discard_kept(&before, &checkpoints.kept);
+        let before = std::mem::replace(&mut checkpoints.retained, retained);
+        self.discard_retained(&before, &checkpoints.retained);
         self.database.checkpoint_lsn.store(lsn.0, Ordering::Release);
         self.database.checkpoint_as_of.store(as_of.0, Ordering::Release);
         let mut log = self.database.committer.log.lock().map_err(|_| Error::CommitterPanicked)?;
@@ -154,14 +155,14 @@ impl Checkpointer<'_> {
         as_of: Lsn,
         tables: &Tables,
         checkpoints: &Checkpoints,
-        kept: &BTreeMap<TableId, Kept>,
+        retained: &BTreeMap<TableId, RetainedRecords>,
     ) -> Catalog {
         let on_disk = |id| checkpoints.manifests.get(&id).copied().unwrap_or(SeqTxn(0));
         let tables = tables.by_id.values().map(|table| CatalogTable {
             id: table.id(),
             seq_txn: on_disk(table.id()),
             name: table.name.clone(),
-            kept: kept.get(&table.id()).copied(),
+            retained: retained.get(&table.id()).copied(),
         });
         let next_table = TableId(self.database.next_table.load(Ordering::Relaxed));
         Catalog { log: self.database.log_id, lsn, as_of, next_table, tables: tables.collect() }

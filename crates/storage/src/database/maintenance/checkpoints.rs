@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use tidegate_model::{Lsn, SeqTxn, TableId};
 
-use crate::catalog::{Catalog, Kept};
+use crate::catalog::{Catalog, RetainedRecords};
 use crate::database::table::Tables;
 use crate::database::table::state::TableState;
 
@@ -19,8 +19,8 @@ pub(crate) struct Checkpoints {
     pub(crate) lsn: Lsn,
     /// The last commit in each table's manifest.
     pub(crate) manifests: BTreeMap<TableId, SeqTxn>,
-    /// The tables whose records were kept aside (checkpoint-1).
-    pub(crate) kept: BTreeMap<TableId, Kept>,
+    /// The tables whose records were retained (checkpoint-1).
+    pub(crate) retained: BTreeMap<TableId, RetainedRecords>,
     /// True if they were read from the copy of the catalog (`recovery` recovery-7).
     pub(crate) is_catalog_damaged: bool,
 }
@@ -28,26 +28,30 @@ pub(crate) struct Checkpoints {
 impl Checkpoints {
     pub(crate) fn of(catalog: &Catalog, is_catalog_damaged: bool) -> Checkpoints {
         let manifests = catalog.tables.iter().map(|table| (table.id, table.seq_txn));
-        let kept = catalog.tables.iter().filter_map(|table| Some((table.id, table.kept?)));
+        let retained = catalog.tables.iter().filter_map(|table| Some((table.id, table.retained?)));
         Checkpoints {
             as_of: catalog.as_of,
             lsn: catalog.lsn,
             manifests: manifests.collect(),
-            kept: kept.collect(),
+            retained: retained.collect(),
             is_catalog_damaged,
         }
     }
 }
 
-/// The position at which a replay must begin for the memtables, given the kept records.
-pub(crate) fn needed_from(tables: &Tables, kept: &BTreeMap<TableId, Kept>, end: Lsn) -> Lsn {
+/// The position at which a replay must begin for the memtables, given the retained records.
+pub(crate) fn needed_from(
+    tables: &Tables,
+    retained: &BTreeMap<TableId, RetainedRecords>,
+    end: Lsn,
+) -> Lsn {
     let needed = tables.by_id.values().filter_map(|table| {
         let origin = table.memtable.origin()?;
-        match kept.get(&table.id()) {
+        match retained.get(&table.id()) {
             None => Some(origin.lsn),
-            Some(kept) if table.memtable.last() <= Some(kept.seq_txn) => None,
-            // Runs may have been merged with kept ones.
-            Some(kept) => Some(origin.lsn.max(kept.until)),
+            Some(retained) if table.memtable.last() <= Some(retained.seq_txn) => None,
+            // Runs may have been merged with retained ones.
+            Some(retained) => Some(origin.lsn.max(retained.until)),
         }
     });
     needed.fold(end, Lsn::min)
@@ -60,21 +64,26 @@ impl Checkpoints {
         table.damage().is_none() && known != Some(table.manifest.seq_txn)
     }
 
-    /// Returns true if a checkpoint would write the manifest of a table whose records are kept.
+    /// Returns true if a checkpoint would write the manifest of a table whose records are retained.
     pub(crate) fn is_late(&self, tables: &Tables) -> bool {
-        let tables = self.kept.iter().filter_map(|(id, kept)| Some((tables.by_id.get(id)?, kept)));
+        let tables = self
+            .retained
+            .iter()
+            .filter_map(|(id, retained)| Some((tables.by_id.get(id)?, retained)));
         let mut tables = tables.filter(|(table, _)| table.damage().is_none());
-        tables.any(|(table, kept)| self.is_behind(table) || !needs(table, *kept))
+        tables.any(|(table, retained)| self.is_behind(table) || !needs(table, *retained))
     }
 
-    /// Returns true if all records of a table are kept already.
-    pub(crate) fn has_kept(&self, table: &TableState) -> bool {
-        let kept = self.kept.get(&table.id());
-        kept.is_some_and(|kept| table.damage().is_some() || kept.seq_txn == table.manifest.seq_txn)
+    /// Returns true if all records of a table are retained already.
+    pub(crate) fn has_retained(&self, table: &TableState) -> bool {
+        let retained = self.retained.get(&table.id());
+        retained.is_some_and(|retained| {
+            table.damage().is_some() || retained.seq_txn == table.manifest.seq_txn
+        })
     }
 }
 
-/// Returns true if the memtable of a table has rows of kept records.
-pub(crate) fn needs(table: &TableState, kept: Kept) -> bool {
-    table.memtable.runs().iter().any(|run| run.meta.seq_first <= kept.seq_txn)
+/// Returns true if the memtable of a table has rows of retained records.
+pub(crate) fn needs(table: &TableState, retained: RetainedRecords) -> bool {
+    table.memtable.runs().iter().any(|run| run.meta.seq_first <= retained.seq_txn)
 }

@@ -3,8 +3,8 @@
 //! - garbage_collection-1. Only file names in our format are found. Other files in our directories
 //!   stay.
 //! - garbage_collection-2. A file that cannot be removed stops no work: its id is not reused, a
-//!   file that is written under another name first replaces it, and bytes after a mark belong to no
-//!   commit.
+//!   file that is written under another name first replaces it, and bytes after a watermark belong
+//!   to no commit.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -24,7 +24,7 @@ use crate::symbols;
 pub(crate) struct Garbage {
     pub(crate) files: BTreeSet<PathBuf>,
     pub(crate) directories: BTreeSet<PathBuf>,
-    /// Symbol files that are longer than their marks, with the length that remains.
+    /// Symbol files that are longer than their watermarks, with the length that remains.
     pub(crate) truncations: BTreeMap<PathBuf, u64>,
 }
 
@@ -45,8 +45,9 @@ pub(crate) fn empty_scratch(disk: &dyn Disk, paths: &Paths) -> Result<()> {
     }
 }
 
-/// Finds files that no table names, and symbol files that are longer than their marks. Directories
-/// that cannot be listed are left out and returned as errors. A suspended table is skipped.
+/// Finds files that no table names, and symbol files that are longer than their watermarks.
+/// Directories that cannot be listed are left out and returned as errors. A suspended table is
+/// skipped.
 pub(crate) fn find_garbage(
     disk: &dyn Disk,
     paths: &Paths,
@@ -148,7 +149,9 @@ impl Collector<'_> {
         for entry in manifest.segments.iter() {
             named.insert(paths.segment(schema, &entry.meta));
             named.extend(
-                entry.deletion_vector.map(|mark| paths.deletion_vector(schema, &entry.meta, &mark)),
+                entry
+                    .deletion_vector
+                    .map(|vector| paths.deletion_vector(schema, &entry.meta, &vector)),
             );
         }
         for entry in entries {
@@ -186,8 +189,8 @@ impl Collector<'_> {
             match manifest.symbols.get(&column) {
                 None => drop(self.garbage.files.insert(path)),
                 // symbols-4. A file that is shorter is reported by its reader.
-                Some(mark) if mark.bytes < entry.bytes => {
-                    self.garbage.truncations.insert(path, mark.bytes);
+                Some(watermark) if watermark.bytes < entry.bytes => {
+                    self.garbage.truncations.insert(path, watermark.bytes);
                 }
                 Some(_) => {}
             }

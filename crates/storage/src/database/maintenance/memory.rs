@@ -4,7 +4,7 @@
 //!   written, fails no write to another one. It accepts no rows itself until that succeeds; each
 //!   write to it tries that first.
 //! - maintenance_memory-2. Its in-memory segments move from memory to a file in scratch when no
-//!   other table can free memory. Its records of the log are kept aside when the log has to be
+//!   other table can free memory. Its records of the log are retained when the log has to be
 //!   purged (`kept`).
 //! - maintenance_memory-3. A failure of the log is not attributed to a table.
 //!

@@ -25,9 +25,9 @@
 //!   suspended: it is listed and can be dropped, but not used. None of its files is removed or
 //!   written.
 //! - recovery-7. If the catalog is missing or damaged, its copy is used. The copy is as new, or
-//!   older by one checkpoint: the log is purged, and kept records are removed, when both are
+//!   older by one checkpoint: the log is purged, and retained records are removed, when both are
 //!   written, and the first commit waits until both are the same.
-//! - recovery-8. If records of a table were kept aside, they are applied before the log, in which
+//! - recovery-8. If records of a table were retained, they are applied before the log, in which
 //!   they are skipped.
 
 use std::collections::BTreeMap;
@@ -43,7 +43,7 @@ use crate::catalog::{self, Catalog, fold_name};
 use crate::change::{TableChange, TableOp};
 use crate::checksummed_file;
 use crate::database::maintenance::garbage_collection::{self, Garbage};
-use crate::database::maintenance::kept;
+use crate::database::maintenance::retained_records;
 use crate::database::table::Tables;
 use crate::database::table::memtable::{Memtable, Origin};
 use crate::database::table::state::{Damage, NewRows, TableState, change_memtable};
@@ -161,7 +161,7 @@ pub(crate) fn recover(
     let mut recovery = Recovery::new(disk, paths, &catalog, options)?;
     let span = LogSpan { log: catalog.log, from: catalog.lsn, until: None };
     recovery.flushed = wal::last_flushed(disk.as_ref(), &paths.log(), span)?;
-    recovery.replay_kept()?;
+    recovery.replay_retained()?;
     let mut log_end =
         wal::replay(disk.as_ref(), &paths.log(), span, &mut |record| recovery.apply(&record))?;
     let obsolete = std::mem::take(&mut recovery.obsolete);
@@ -361,22 +361,23 @@ impl<'a> Recovery<'a> {
             };
             recovery.by_name.insert(fold_name(&table.name), table.id);
             let inserted = recovery.insert(table.id, &table.name, manifest);
-            (inserted.kept, inserted.damage) = (table.kept, damage);
+            (inserted.retained, inserted.damage) = (table.retained, damage);
         }
         Ok(recovery)
     }
 
-    /// Applies the records that were kept aside (recovery-8).
-    fn replay_kept(&mut self) -> Result<()> {
-        let kept = self.tables.iter().filter_map(|(&id, table)| Some((id, table.kept?)));
-        for (id, kept) in kept.collect::<Vec<_>>() {
+    /// Applies the records that were retained (recovery-8).
+    fn replay_retained(&mut self) -> Result<()> {
+        let retained = self.tables.iter().filter_map(|(&id, table)| Some((id, table.retained?)));
+        for (id, retained) in retained.collect::<Vec<_>>() {
             let (disk, paths, log) = (self.disk.as_ref(), self.paths, self.log);
-            let replayed = kept::last_flushed(disk, paths, log, id, kept).and_then(|last| {
-                let known = self.flushed.entry(id).or_insert(last);
-                *known = last.max(*known);
-                let mut apply = |record: &Record| self.apply_kept(record, kept.until);
-                kept::read(disk, paths, log, id, kept, &mut apply)
-            });
+            let replayed =
+                retained_records::last_flushed(disk, paths, log, id, retained).and_then(|last| {
+                    let known = self.flushed.entry(id).or_insert(last);
+                    *known = last.max(*known);
+                    let mut apply = |record: &Record| self.apply_retained(record, retained.until);
+                    retained_records::read(disk, paths, log, id, retained, &mut apply)
+                });
             match replayed {
                 Err(error) if is_of_table(&error) => self.suspend(id, error),
                 other => other?,
@@ -385,11 +386,11 @@ impl<'a> Recovery<'a> {
         Ok(())
     }
 
-    fn apply_kept(&mut self, record: &Record, until: Lsn) -> Result<()> {
+    fn apply_retained(&mut self, record: &Record, until: Lsn) -> Result<()> {
         let paths = self.paths;
         let mut applies = None;
         for op in &record.ops {
-            let path = || paths.kept_file(op.table, until);
+            let path = || paths.retained_file(op.table, until);
             let misfit = |what| Error::Corrupt { path: path(), offset: 0, what };
             if let TableChange::Create { schema, .. } = &op.change {
                 let table = self.tables.get_mut(&op.table).expect("its records are kept");
@@ -426,8 +427,8 @@ impl<'a> Recovery<'a> {
         let mut applies: BTreeMap<TableId, bool> = BTreeMap::new();
         for op in &replayed.record.ops {
             let known = self.tables.get(&op.table);
-            if is_old && known.is_none_or(|table| table.has_kept(replayed.lsn)) {
-                // The table was dropped before the catalog was written, or the record is kept
+            if is_old && known.is_none_or(|table| table.has_retained(replayed.lsn)) {
+                // The table was dropped before the catalog was written, or the record is retained
                 // (recovery-8).
                 continue;
             }
@@ -499,7 +500,7 @@ impl<'a> Recovery<'a> {
         let (name, memtable, directory) =
             (name.to_owned(), Memtable::default(), Arc::new(directory));
         let next_coalesce = NextCoalesce::default();
-        let (kept, damage, has_records) = (None, None, false);
+        let (retained, damage, has_records) = (None, None, false);
         self.tables
             .entry(id)
             .insert_entry(RecoveredTable {
@@ -508,7 +509,7 @@ impl<'a> Recovery<'a> {
                 memtable,
                 directory,
                 next_coalesce,
-                kept,
+                retained,
                 damage,
                 has_records,
             })
@@ -711,7 +712,8 @@ impl RecoveryCompletion<'_> {
             self.warn(failed);
             let checkpoints =
                 self.database.checkpoints.lock().unwrap_or_else(PoisonError::into_inner);
-            match kept::find_garbage(disk, &self.database.paths, &checkpoints.kept) {
+            match retained_records::find_garbage(disk, &self.database.paths, &checkpoints.retained)
+            {
                 Ok(garbage) => self.remove(&garbage),
                 Err(error) => self.warn(vec![error]),
             }
@@ -744,9 +746,9 @@ impl RecoveryCompletion<'_> {
 }
 
 impl RecoveredTable {
-    /// Returns true if the record at this position was kept aside.
-    fn has_kept(&self, lsn: Lsn) -> bool {
-        self.kept.is_some_and(|kept| lsn < kept.until)
+    /// Returns true if the record at this position was retained.
+    fn has_retained(&self, lsn: Lsn) -> bool {
+        self.retained.is_some_and(|retained| lsn < retained.until)
     }
 }
 

@@ -15,14 +15,14 @@ use std::sync::Arc;
 use tidegate_model::{Lsn, SeqTxn, TableId};
 use tidegate_platform::{Disk, OpenMode};
 
+use super::offline::{OfflineTable, OfflineTables};
 use super::recovery::{existing_catalog, lock_existing};
-use super::salvage::{Mending, Salvage};
-use super::survey::{Survey, SurveyedTable};
+use super::repair_replay::{Mending, RepairReplay};
 use crate::catalog::Catalog;
 use crate::change::{TableChange, TableOp};
 use crate::checksummed_file::TEMPORARY;
 use crate::database::maintenance::garbage_collection;
-use crate::database::open::salvage::LostCommits;
+use crate::database::open::repair_replay::LostCommits;
 use crate::database::table::Tables;
 use crate::error::{Corruption, Error, Result};
 use crate::files::Paths;
@@ -49,18 +49,18 @@ pub(crate) struct LogDamage {
     path: PathBuf,
 }
 
-/// Reads the log into a survey, and returns its end or its damage.
+/// Reads the log into the tables, and returns its end or its damage.
 pub(crate) fn read_log(
     disk: &dyn Disk,
     paths: &Paths,
     catalog: &Catalog,
-    survey: &mut Survey<'_>,
+    offline: &mut OfflineTables<'_>,
 ) -> Result<wal::LogEnd, (Error, Option<Box<LogDamage>>)> {
     let (dir, from) = (paths.log(), catalog.lsn);
     let span = LogSpan { log: catalog.log, from, until: None };
     let mut progress = Progress { lsn: from, path: dir.clone(), is_damaged: false };
     let read =
-        wal::replay_with(disk, &dir, span, &mut |record| survey.apply(&record), &mut progress);
+        wal::replay_with(disk, &dir, span, &mut |record| offline.apply(&record), &mut progress);
     let (lsn, path) = (progress.lsn, progress.path);
     match read {
         Ok(end) if catalog.as_of <= end.lsn => Ok(end),
@@ -90,15 +90,15 @@ pub(crate) fn lost_commits(
     catalog: &Catalog,
     damage: &LogDamage,
 ) -> Result<Vec<LostCommits>> {
-    let mut survey = Survey::new(disk, paths, catalog);
-    drop(read_log(disk.as_ref(), paths, catalog, &mut survey));
-    let mut salvage = Salvage::new(&mut survey, disk, paths, catalog.as_of);
+    let mut offline = OfflineTables::new(disk, paths, catalog);
+    drop(read_log(disk.as_ref(), paths, catalog, &mut offline));
+    let mut replay = RepairReplay::new(&mut offline, disk, paths, catalog.as_of);
     wal::read_behind(disk.as_ref(), &paths.log(), catalog.log, damage.lsn, &mut |lsn, found| {
-        salvage.take(lsn, &found);
+        replay.take(lsn, &found);
         Ok(())
     })?;
-    salvage.mend(Mending::Nothing)?;
-    Ok(salvage.lost())
+    replay.mend(Mending::Nothing)?;
+    Ok(replay.lost())
 }
 
 /// Ends a damaged log at its damage. Without damage nothing is done, and `None` is returned.
@@ -111,8 +111,8 @@ pub fn repair_log(disk: &Arc<dyn Disk>, dir: &Path) -> Result<Option<LogRepair>>
     let (catalog, _) = existing_catalog(disk.as_ref(), &paths)?;
     let log = paths.log();
     wal::end_cut_off_repair(disk.as_ref(), &log)?;
-    let mut survey = Survey::new(disk, &paths, &catalog);
-    let damage = match read_log(disk.as_ref(), &paths, &catalog, &mut survey) {
+    let mut offline = OfflineTables::new(disk, &paths, &catalog);
+    let damage = match read_log(disk.as_ref(), &paths, &catalog, &mut offline) {
         Ok(_) => return Ok(None),
         Err((_, Some(damage))) => damage,
         Err((error, None)) => return Err(error),
@@ -124,20 +124,24 @@ pub fn repair_log(disk: &Arc<dyn Disk>, dir: &Path) -> Result<Option<LogRepair>>
         first: damage.lsn.max(catalog.as_of),
     };
     let mut file = NewFile::begin(disk.as_ref(), &log, &given_up)?;
-    let mut salvage = Salvage::new(&mut survey, disk, &paths, catalog.as_of);
+    let mut replay = RepairReplay::new(&mut offline, disk, &paths, catalog.as_of);
     wal::read_behind(disk.as_ref(), &log, catalog.log, damage.lsn, &mut |lsn, found| {
-        salvage.take(lsn, &found).into_iter().try_for_each(|record| file.push(record))
+        replay.take(lsn, &found).into_iter().try_for_each(|record| file.push(record))
     })?;
-    salvage.mend(Mending::Files)?.into_iter().try_for_each(|record| file.push(record))?;
-    let lost = salvage.lost();
-    let is_gone = |(id, table): &(&TableId, &SurveyedTable)| {
+    replay.mend(Mending::Files)?.into_iter().try_for_each(|record| file.push(record))?;
+    let lost = replay.lost();
+    let is_gone = |(id, table): &(&TableId, &OfflineTable)| {
         table.manifest.is_none()
             && !table.is_damaged
             && !disk.exists(paths.table(**id).root()).unwrap_or(true)
     };
-    let gone: Vec<(TableId, String)> =
-        survey.tables.iter().filter(is_gone).map(|(id, table)| (*id, table.name.clone())).collect();
-    gone.iter().for_each(|(id, _)| drop(survey.tables.remove(id)));
+    let gone: Vec<(TableId, String)> = offline
+        .tables
+        .iter()
+        .filter(is_gone)
+        .map(|(id, table)| (*id, table.name.clone()))
+        .collect();
+    gone.iter().for_each(|(id, _)| drop(offline.tables.remove(id)));
     if !gone.is_empty() {
         let (seq_txn, change) = (SeqTxn(1), TableChange::Drop);
         let op = |(table, _): &(TableId, String)| TableOp {
@@ -148,7 +152,7 @@ pub fn repair_log(disk: &Arc<dyn Disk>, dir: &Path) -> Result<Option<LogRepair>>
         file.push(Record { ops: gone.iter().map(op).collect() })?;
     }
     file.finish(disk.as_ref(), &log)?;
-    let mut kept = keep_unnamed(disk, &paths, survey, damage.lsn)?;
+    let mut kept = keep_unnamed(disk, &paths, offline, damage.lsn)?;
     kept.extend(file.publish(disk.as_ref(), &log)?);
     let dropped = gone.into_iter().map(|(_, name)| name).collect();
     Ok(Some(LogRepair { damage: damage.error, lost, dropped, kept }))
@@ -158,11 +162,11 @@ pub fn repair_log(disk: &Arc<dyn Disk>, dir: &Path) -> Result<Option<LogRepair>>
 fn keep_unnamed(
     disk: &Arc<dyn Disk>,
     paths: &Paths,
-    survey: Survey<'_>,
+    offline: OfflineTables<'_>,
     lsn: Lsn,
 ) -> Result<Vec<PathBuf>> {
     // Without its manifest the files of a table cannot be judged: they stay.
-    let (tables, _, _) = survey.finish();
+    let (tables, _, _) = offline.finish();
     let by_id = tables.into_iter().map(|table| (table.id(), Arc::new(table))).collect();
     let tables = Tables { by_id, by_name: BTreeMap::new() };
     let (garbage, unlisted) = garbage_collection::find_garbage(disk.as_ref(), paths, &tables);

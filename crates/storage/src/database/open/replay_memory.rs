@@ -24,7 +24,7 @@ use std::sync::Arc;
 use tidegate_model::{SegmentId, TableId};
 use tidegate_platform::Disk;
 
-use crate::catalog::Kept;
+use crate::catalog::RetainedRecords;
 use crate::database::maintenance::policy::{due_coalesce, joinable};
 use crate::database::table::coalesce::coalesced;
 use crate::database::table::memtable::{Memtable, MemtableRun, memtable_groups};
@@ -60,8 +60,8 @@ pub(crate) struct RecoveredTable {
     /// The directory, with the strings from records.
     pub(crate) directory: Arc<TableDirectory>,
     pub(crate) next_coalesce: NextCoalesce,
-    /// The records of the table that were kept aside.
-    pub(crate) kept: Option<Kept>,
+    /// The records of the table that were retained.
+    pub(crate) retained: Option<RetainedRecords>,
     /// The reason why the table is suspended.
     pub(crate) damage: Option<Error>,
     /// True if the log has records that could not be applied.

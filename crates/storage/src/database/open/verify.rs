@@ -14,13 +14,13 @@ use std::sync::{Arc, PoisonError};
 use tidegate_model::{ByteCount, Lsn, RowCount, TableId};
 use tidegate_platform::Disk;
 
+use super::offline::OfflineTables;
 use super::recovery::{check_catalog_copy, existing_catalog, lock_existing, read_manifest};
 use super::repair::{lost_commits, read_log};
-use super::salvage::LostCommits;
-use super::survey::Survey;
+use super::repair_replay::LostCommits;
 use crate::catalog::Catalog;
 use crate::database::Database;
-use crate::database::maintenance::kept;
+use crate::database::maintenance::retained_records;
 use crate::database::table::state::TableState;
 use crate::error::{Corruption, Error, Result};
 use crate::files::{Paths, TableDirectory};
@@ -92,15 +92,16 @@ impl Verifier<'_> {
         let known = self.database.published().tables.by_id.clone();
         let suspended = known.values().filter_map(|table| table.check_known().err());
         report.problems.extend(suspended);
-        for (&table, kept) in checkpoints.kept.iter().filter(|(table, _)| known.contains_key(table))
+        for (&table, retained) in
+            checkpoints.retained.iter().filter(|(table, _)| known.contains_key(table))
         {
             let (paths, log) = (&self.database.paths, self.database.log_id);
-            let read = kept::read(disk, paths, log, table, *kept, &mut |_| Ok(()));
+            let read = retained_records::read(disk, paths, log, table, *retained, &mut |_| Ok(()));
             report.problems.extend(read.err());
         }
         let is_written = |table: &&TableId| {
             let known = known.get(table).is_some_and(|table| table.damage().is_none());
-            known && !checkpoints.kept.contains_key(table)
+            known && !checkpoints.retained.contains_key(table)
         };
         for &table in checkpoints.manifests.keys().filter(is_written) {
             match read_manifest(disk, &self.database.paths, table) {
@@ -126,7 +127,7 @@ impl Verifier<'_> {
 ///
 /// # Errors
 /// If another process has it open.
-pub fn survey(
+pub fn verify_offline(
     disk: &Arc<dyn Disk>,
     dir: &Path,
     on_segment: &dyn Fn(&VerifyStep<'_>),
@@ -138,11 +139,11 @@ pub fn survey(
         Ok((catalog, damage)) => {
             report.problems.extend(damage);
             report.problems.extend(check_catalog_copy(disk.as_ref(), &paths).err());
-            survey_catalog(disk, &paths, &catalog, &mut report)?
+            verify_catalog_offline(disk, &paths, &catalog, &mut report)?
         }
         Err(error) => {
             report.problems.push(error);
-            survey_directories(disk, &paths, &mut report)?
+            verify_directories(disk, &paths, &mut report)?
         }
     };
     verify_tables(&tables, on_segment, &mut report);
@@ -150,7 +151,7 @@ pub fn survey(
 }
 
 /// The tables of a catalog with their records in the log, which is read completely.
-fn survey_catalog(
+fn verify_catalog_offline(
     disk: &Arc<dyn Disk>,
     paths: &Paths,
     catalog: &Catalog,
@@ -159,9 +160,9 @@ fn survey_catalog(
     let aside = wal::aside_files(disk.as_ref(), &paths.log()).unwrap_or_default();
     report.problems.extend(aside.into_iter().map(|path| Error::RepairCutOff { path }));
     report.problems.extend(wal::read_head(disk.as_ref(), &paths.log(), catalog.log).err());
-    let mut survey = Survey::new(disk, paths, catalog);
+    let mut offline = OfflineTables::new(disk, paths, catalog);
     let mut span = LogSpan { log: catalog.log, from: catalog.lsn, until: None };
-    match read_log(disk.as_ref(), paths, catalog, &mut survey) {
+    match read_log(disk.as_ref(), paths, catalog, &mut offline) {
         Ok(end) => {
             span.until = Some(end.lsn);
             report.torn = end.torn;
@@ -177,7 +178,7 @@ fn survey_catalog(
     // Errors that stop a replay are found by both.
     of_log.retain(|error| report.problems.iter().all(|known| !is_same_place(known, error)));
     report.problems.extend(of_log);
-    let (tables, rows, problems) = survey.finish();
+    let (tables, rows, problems) = offline.finish();
     report.rows = RowCount(rows);
     report.problems.extend(problems);
     Ok(tables)
@@ -194,7 +195,7 @@ fn is_same_place(a: &Error, b: &Error) -> bool {
 }
 
 /// The tables whose directories have manifests, if there is no catalog.
-fn survey_directories(
+fn verify_directories(
     disk: &Arc<dyn Disk>,
     paths: &Paths,
     report: &mut VerifyReport,

@@ -14,7 +14,7 @@ use crate::manifest::Manifest;
 use crate::mem_segment::MemSegment;
 use crate::rewrite::{self, Rewrite};
 use crate::snapshot::{SegmentFile, SegmentRun};
-use crate::symbols::{SymbolMark, SymbolTables};
+use crate::symbols::{SymbolTables, SymbolWatermark};
 
 /// One run with the rows of several; `None` if they do not fit one, or all are deleted.
 pub(crate) fn coalesced(
@@ -37,13 +37,13 @@ pub(crate) fn coalesced(
 pub(crate) fn mem_segment_of(
     directory: &TableDirectory,
     schema: &Schema,
-    marks: &BTreeMap<ColumnId, SymbolMark>,
+    watermarks: &BTreeMap<ColumnId, SymbolWatermark>,
     runs: &[Arc<SegmentRun>],
     new_id: &mut dyn FnMut() -> SegmentId,
 ) -> Result<Option<MemSegment>> {
     let has_symbols = schema.columns().iter().any(|column| column.ty == ColumnType::Symbol);
     let symbols =
-        if has_symbols { directory.symbols(schema, marks)? } else { SymbolTables::default() };
+        if has_symbols { directory.symbols(schema, watermarks)? } else { SymbolTables::default() };
     let rewrite = Rewrite { table: directory.table(), schema, symbols: &symbols, runs };
     let mut mem_segments = rewrite::to_mem_segments(&rewrite, new_id)?;
     Ok(mem_segments.pop().filter(|_| mem_segments.is_empty()))

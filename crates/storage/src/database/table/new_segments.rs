@@ -22,7 +22,7 @@ use crate::files::TableDirectory;
 use crate::rewrite::{self, Rewrite};
 use crate::segment::{Direct, SegmentMeta, WrittenSegment};
 use crate::snapshot::SegmentRun;
-use crate::symbols::{Dictionary, SymbolMark, SymbolTables};
+use crate::symbols::{Dictionary, SymbolTables, SymbolWatermark};
 
 /// Segments that are open at a time. More of them sync no faster, and a process may have few files.
 pub(crate) const OPEN_FILES_MAX: usize = 64;
@@ -90,17 +90,17 @@ impl<'a> NewSegments<'a> {
     }
 
     /// Makes everything durable that a commit is going to name (write_import-3), and returns the
-    /// marks of the symbol files.
-    pub(crate) fn sync(&self) -> Result<Vec<(ColumnId, SymbolMark)>> {
+    /// watermarks of the symbol files.
+    pub(crate) fn sync(&self) -> Result<Vec<(ColumnId, SymbolWatermark)>> {
         self.database.segment_sync().sync_files(&self.written)?;
         let dictionaries = self.dictionaries.iter();
-        let marks = save_symbols(dictionaries.map(|(column, saved)| (*column, saved)))?;
+        let watermarks = save_symbols(dictionaries.map(|(column, saved)| (*column, saved)))?;
         let metas = self.metas();
-        if !metas.is_empty() || !marks.is_empty() {
+        if !metas.is_empty() || !watermarks.is_empty() {
             let (directory, schema) = (&self.table.directory, &self.table.manifest.schema);
             self.database.segment_sync().sync_names(directory, schema, &metas)?;
         }
-        Ok(marks)
+        Ok(watermarks)
     }
 
     /// The table that they are for.
@@ -231,15 +231,15 @@ pub(crate) fn make_file(disk: &Arc<dyn Disk>, path: &Path) -> Result<Arc<dyn Dis
     made.map_err(Error::disk("make segment"))
 }
 
-/// Saves dictionaries, and returns their marks; a dictionary without symbols has no file.
+/// Saves dictionaries, and returns their watermarks; a dictionary without symbols has no file.
 pub(crate) fn save_symbols<'a>(
     dictionaries: impl Iterator<Item = (ColumnId, &'a Arc<Dictionary>)>,
-) -> Result<Vec<(ColumnId, SymbolMark)>> {
+) -> Result<Vec<(ColumnId, SymbolWatermark)>> {
     let mut saved = Vec::new();
     for (column, dictionary) in dictionaries {
-        let mark = dictionary.save()?;
-        if mark.count > 0 {
-            saved.push((column, mark));
+        let watermark = dictionary.save()?;
+        if watermark.count > 0 {
+            saved.push((column, watermark));
         }
     }
     Ok(saved)

@@ -16,7 +16,7 @@ use crate::manifest::{Manifest, Obsolete, SegmentEntry};
 use crate::snapshot::{
     DeletionVectorFile, Derived, GroupedSegments, SegmentFile, SegmentRun, Snapshot,
 };
-use crate::symbols::{self, SymbolMark, SymbolTable, SymbolTables};
+use crate::symbols::{self, SymbolTable, SymbolTables, SymbolWatermark};
 
 /// A table as of a commit. It never changes; a commit creates a new one.
 #[derive(Debug)]
@@ -93,8 +93,9 @@ impl TableState {
     ) -> TableState {
         assert_eq!(directory.table(), manifest.table, "a table's directory");
         let segments = Segments::new(files_of(&directory, &manifest, &[]));
-        let marks = manifest.symbols.iter().map(|(&column, mark)| (column, mark.count));
-        let mut logged: BTreeMap<ColumnId, u32> = marks.collect();
+        let watermarks =
+            manifest.symbols.iter().map(|(&column, watermark)| (column, watermark.count));
+        let mut logged: BTreeMap<ColumnId, u32> = watermarks.collect();
         replayed.iter().for_each(|(&column, &end)| raise(&mut logged, column, end));
         let logged = Arc::new(logged);
         TableState {
@@ -225,14 +226,16 @@ impl TableState {
                 }
             }
             TableChange::AddSegments { symbols, .. } | TableChange::Replace { symbols, .. } => {
-                for (column, mark) in symbols {
-                    raise(Arc::make_mut(&mut logged), *column, mark.count);
+                for (column, watermark) in symbols {
+                    raise(Arc::make_mut(&mut logged), *column, watermark.count);
                 }
             }
             // Replay may begin after the records that had them, so they are written again.
             TableChange::Truncate => {
-                let marks = self.manifest.symbols.iter();
-                logged = Arc::new(marks.map(|(&column, mark)| (column, mark.count)).collect());
+                let watermarks = self.manifest.symbols.iter();
+                logged = Arc::new(
+                    watermarks.map(|(&column, watermark)| (column, watermark.count)).collect(),
+                );
             }
             TableChange::Create { .. }
             | TableChange::Drop
@@ -375,23 +378,27 @@ impl TableState {
 
     /// The symbols of a column, read from its file now, followed by those in the log.
     fn read_symbols(&self, column: ColumnId) -> Result<SymbolTable> {
-        let mark = self.manifest.symbols.get(&column).copied().unwrap_or_default();
-        let stored = self.read_symbol_file(column, mark)?;
-        if self.logged.get(&column).is_none_or(|&logged| logged <= mark.count) {
+        let watermark = self.manifest.symbols.get(&column).copied().unwrap_or_default();
+        let stored = self.read_symbol_file(column, watermark)?;
+        if self.logged.get(&column).is_none_or(|&logged| logged <= watermark.count) {
             return Ok(stored);
         }
         let known = self.directory.symbols(&self.manifest.schema, &self.manifest.symbols)?;
         Ok(stored.continued(known.get(column).expect("it is a symbol column")))
     }
 
-    fn read_symbol_file(&self, column: ColumnId, mark: SymbolMark) -> Result<SymbolTable> {
-        if mark == SymbolMark::default() {
+    fn read_symbol_file(
+        &self,
+        column: ColumnId,
+        watermark: SymbolWatermark,
+    ) -> Result<SymbolTable> {
+        if watermark == SymbolWatermark::default() {
             return Ok(SymbolTable::default());
         }
         let path = self.directory.paths().symbol_file(column);
         let bytes = checksummed_file::read(self.directory.disk().as_ref(), &path, "read symbols")?;
         let bytes = bytes.ok_or_else(|| Error::missing(&path))?;
-        symbols::decode(&bytes, self.id(), column, mark).map_err(Error::decode(&path))
+        symbols::decode(&bytes, self.id(), column, watermark).map_err(Error::decode(&path))
     }
 
     /// A segment without the deleted rows.
@@ -470,13 +477,13 @@ fn files_of(
             }
         };
         let old_deletion_vector = old.and_then(|old| old.deletion_vector.as_ref());
-        let deletion_vector = deletion_vector.map(|mark| {
-            match old_deletion_vector.filter(|old| *old.mark() == mark) {
+        let deletion_vector = deletion_vector.map(|vector| {
+            match old_deletion_vector.filter(|old| *old.meta() == vector) {
                 Some(old) => Arc::clone(old),
                 None => {
                     let file =
-                        TableFile::new(directory, paths.deletion_vector(schema, meta, &mark));
-                    Arc::new(DeletionVectorFile::new(file, meta.id, mark))
+                        TableFile::new(directory, paths.deletion_vector(schema, meta, &vector));
+                    Arc::new(DeletionVectorFile::new(file, meta.id, vector))
                 }
             }
         });

@@ -33,7 +33,7 @@ use crate::error::{Error, Result};
 use crate::files::TableDirectory;
 use crate::mem_segment;
 use crate::snapshot::SegmentFile;
-use crate::symbols::SymbolMark;
+use crate::symbols::SymbolWatermark;
 use crate::wal::CommitOutcome;
 
 /// Approximate maximal bytes of a value in an in-memory segment, except strings.
@@ -70,7 +70,7 @@ pub struct NewTableOptions {
 #[derive(Debug, Clone, Default)]
 pub struct AppendOptions {
     /// The identity of the rows, if they are to be applied once: a table that remembers it does not
-    /// get them again. Tables remember their latest `limits::BATCH_MARKS` identities.
+    /// get them again. Tables remember their latest `limits::APPLIED_BATCHES` identities.
     pub batch_id: Option<BatchId>,
     /// The identity that earlier programs gave a batch of this name, whatever its rows: a table
     /// that remembers it does not get the rows either.
@@ -102,7 +102,7 @@ pub(crate) struct Resolved {
     pub(crate) target: AppendTarget,
     pub(crate) directory: Arc<TableDirectory>,
     pub(crate) schema: Arc<Schema>,
-    pub(crate) marks: BTreeMap<ColumnId, SymbolMark>,
+    pub(crate) watermarks: BTreeMap<ColumnId, SymbolWatermark>,
 }
 
 impl Resolved {
@@ -349,7 +349,7 @@ impl TableWriter<'_> {
                     directory: Arc::clone(&new.directory),
                     schema: Arc::clone(&new.schema),
                     target: AppendTarget::New(new),
-                    marks: BTreeMap::new(),
+                    watermarks: BTreeMap::new(),
                 })
             }
         }
@@ -430,17 +430,17 @@ fn resolve_in(table: &TableState, append: &TableAppend) -> Result<Resolved> {
             version: known.version(),
             altered,
         },
-        marks: table.manifest.symbols.clone(),
+        watermarks: table.manifest.symbols.clone(),
     })
 }
 
 /// Encodes rows for a table (append-2).
 pub(crate) fn encode(resolved: Resolved, rows: &RowBatch) -> Result<AppendTo> {
-    let Resolved { target, directory, schema, marks } = resolved;
+    let Resolved { target, directory, schema, watermarks } = resolved;
     let mut symbols = Vec::new();
     let mut intern = |column, texts: &[&[u8]]| -> Result<Vec<SymbolId>> {
-        let mark = marks.get(&column).copied().unwrap_or_default();
-        let (ids, table) = directory.dictionary(column, mark)?.intern_and_freeze(texts)?;
+        let watermark = watermarks.get(&column).copied().unwrap_or_default();
+        let (ids, table) = directory.dictionary(column, watermark)?.intern_and_freeze(texts)?;
         symbols.push((column, table));
         Ok(ids)
     };

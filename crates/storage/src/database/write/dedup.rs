@@ -26,7 +26,7 @@ use crate::database::table::coalesce::mem_segment_of;
 use crate::database::table::state::TableState;
 use crate::deletion_vector::DeletionVector;
 use crate::error::Result;
-use crate::segment::{PickedRows, arrow_type};
+use crate::segment::{RowSelection, arrow_type};
 use crate::snapshot::{SegmentFile, SegmentRun, Snapshot};
 use crate::symbols::SymbolTables;
 
@@ -93,7 +93,7 @@ impl<'a> Keys<'a> {
 
     /// The keys of a range of rows of a page frame.
     fn of(&self, run: &SegmentRun, frame: u64, rows: Range<usize>) -> Result<Vec<OwnedRow>> {
-        let picked = PickedRows::Range(rows);
+        let picked = RowSelection::Range(rows);
         let arrays = run.reader()?.arrays(frame, &picked, &self.columns, self.symbols)?;
         let arrays: Vec<ArrayRef> = arrays.into_iter().map(one_zero).collect();
         let rows = self.converter.convert_columns(&arrays);
@@ -102,7 +102,7 @@ impl<'a> Keys<'a> {
     }
 
     fn timestamps(&self, run: &SegmentRun, frame: u64, rows: Range<usize>) -> Result<Vec<i64>> {
-        let picked = PickedRows::Range(rows);
+        let picked = RowSelection::Range(rows);
         let columns = std::slice::from_ref(&self.designated);
         let arrays = run.reader()?.arrays(frame, &picked, columns, self.symbols)?;
         Ok(integers(&arrays[0]))
@@ -154,8 +154,8 @@ pub(crate) fn supersede(
     schema: &Schema,
     snapshot: &Snapshot,
 ) -> Result<Vec<SegmentDeletes>> {
-    let (directory, marks) = (&table.directory, &table.manifest.symbols);
-    let symbols: SymbolTables = directory.symbols(schema, marks)?;
+    let (directory, watermarks) = (&table.directory, &table.manifest.symbols);
+    let symbols: SymbolTables = directory.symbols(schema, watermarks)?;
     let keys = Keys::new(schema, &symbols);
     let bounds = to
         .mem_segments
@@ -177,8 +177,9 @@ pub(crate) fn supersede(
             &to.files[at],
             Some(deletion_vector),
         ));
-        let mem_segment =
-            mem_segment_of(directory, schema, marks, &[run], &mut || directory.new_segment_id())?;
+        let mem_segment = mem_segment_of(directory, schema, watermarks, &[run], &mut || {
+            directory.new_segment_id()
+        })?;
         let mem_segment =
             mem_segment.expect("the last row of a key is left, and one segment has no more rows");
         to.files[at] = Arc::new(SegmentFile::in_memory(directory.table(), &mem_segment));

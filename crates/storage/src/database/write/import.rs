@@ -34,9 +34,9 @@ use crate::error::{Error, Result};
 use crate::files::{TableDirectory, TableFile};
 use crate::manifest::check_segment;
 use crate::rewrite::{self, Rewrite};
-use crate::segment::{Direct, PickedRows, SegmentMeta, WrittenSegment};
+use crate::segment::{Direct, RowSelection, SegmentMeta, WrittenSegment};
 use crate::snapshot::{SegmentFile, SegmentRun, Snapshot};
-use crate::symbols::{Dictionary, SymbolMark, SymbolTables};
+use crate::symbols::{Dictionary, SymbolTables, SymbolWatermark};
 use crate::wal::CommitOutcome;
 
 /// The table to which rows are imported.
@@ -317,7 +317,7 @@ impl ImportTxn {
             let run = SegmentRun::of_memtable(meta, &self.file_of(meta), None);
             let reader = run.reader()?;
             for frame in 0..reader.frame_count() {
-                let rows = PickedRows::Range(0..reader.frame_rows(frame));
+                let rows = RowSelection::Range(0..reader.frame_rows(frame));
                 take(reader.arrays(frame, &rows, self.schema.columns(), &symbols)?)?;
             }
         }
@@ -375,8 +375,8 @@ impl ImportTxn {
     }
 
     /// Makes everything durable that the commit is going to name (write_import-3), and returns the
-    /// marks of the symbol files.
-    fn sync(&self, segments: &[WrittenSegment]) -> Result<Vec<(ColumnId, SymbolMark)>> {
+    /// watermarks of the symbol files.
+    fn sync(&self, segments: &[WrittenSegment]) -> Result<Vec<(ColumnId, SymbolWatermark)>> {
         if segments.is_empty() {
             return Ok(Vec::new());
         }

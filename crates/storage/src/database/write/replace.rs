@@ -205,7 +205,7 @@ mod tests {
 
     use super::*;
     use crate::database::{AppendOptions, Database, ImportTarget, OpenOptions, TableAppend};
-    use crate::segment::PickedRows;
+    use crate::segment::RowSelection;
     use crate::{BatchColumn, BatchValues, RowBatch};
 
     /// Rows by their keys.
@@ -229,7 +229,7 @@ mod tests {
         let mut rows = Vec::new();
         for run in snapshot.segments() {
             let (reader, columns) = (run.reader().unwrap(), snapshot.schema.columns());
-            let all = PickedRows::Range(0..usize::try_from(run.meta.rows.0).unwrap());
+            let all = RowSelection::Range(0..usize::try_from(run.meta.rows.0).unwrap());
             let arrays = reader.arrays(0, &all, columns, &snapshot.symbols).unwrap();
             let value = |column: usize, row: usize| {
                 arrays[column].to_data().buffers()[0].typed_data::<i64>()[row]

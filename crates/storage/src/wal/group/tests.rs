@@ -12,7 +12,7 @@ use crate::deletion_vector::DeletionVectorMeta;
 use crate::manifest::tests::{schema, segment};
 use crate::mem_segment::MemSegment;
 use crate::segment::SegmentMeta;
-use crate::symbols::{SymbolMark, SymbolTexts};
+use crate::symbols::{SymbolTexts, SymbolWatermark};
 use crate::wal::record::TableShares;
 
 const LOG: u64 = 0x1234_5678_9abc;
@@ -22,7 +22,7 @@ fn change() -> impl Strategy<Value = TableChange> {
     let add = proptest::collection::vec((0..99_u64, -9..9_i64, 1..9_u64), 0..40);
     let add = add.prop_map(|segments| TableChange::AddSegments {
         segments: segments.into_iter().map(|(id, day, seq)| segment(id, day, seq)).collect(),
-        symbols: vec![(ColumnId(3), SymbolMark { count: 4, bytes: 99 })],
+        symbols: vec![(ColumnId(3), SymbolWatermark { count: 4, bytes: 99 })],
     });
     let deletion_vector =
         DeletionVectorMeta { id: SegmentId(4), seq_txn: SeqTxn(2), live: RowCount(9), crc: 77 };
@@ -46,7 +46,7 @@ fn change() -> impl Strategy<Value = TableChange> {
         segments: out.iter().map(|&id| segment(id, 3, id)).collect(),
         out: out.into_iter().map(SegmentId).collect(),
         flushed_seq: SeqTxn(4),
-        symbols: vec![(ColumnId(3), SymbolMark { count: 4, bytes: 99 })],
+        symbols: vec![(ColumnId(3), SymbolWatermark { count: 4, bytes: 99 })],
     });
     prop_oneof![
         append,

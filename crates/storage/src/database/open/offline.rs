@@ -1,7 +1,7 @@
-//! Survey: the state of a database read from its files without opening it. Nothing is written, and
-//! no rows of the log stay in memory.
+//! Offline check: the state of a database read from its files without opening it. Nothing is
+//! written, and no rows of the log stay in memory.
 //!
-//! - survey-1. A record is applied as recovery applies it (recovery-2), except that rows are only
+//! - offline-1. A record is applied as recovery applies it (recovery-2), except that rows are only
 //!   counted.
 //!
 //! Used by `verify` and `repair`. Not here: opening (`recovery`).
@@ -13,9 +13,9 @@ use tidegate_model::{SegmentId, SeqTxn, TableId};
 use tidegate_platform::Disk;
 
 use super::recovery::read_manifest;
-use crate::catalog::{Catalog, Kept};
+use crate::catalog::{Catalog, RetainedRecords};
 use crate::change::{TableChange, TableOp};
-use crate::database::maintenance::kept;
+use crate::database::maintenance::retained_records;
 use crate::database::table::memtable::Memtable;
 use crate::database::table::state::{Damage, TableState};
 use crate::error::{Corruption, Error, Result};
@@ -26,18 +26,18 @@ use crate::snapshot::{SegmentFile, SegmentRun};
 use crate::symbols::{SymbolTable, SymbolTexts};
 use crate::wal::ReplayedRecord;
 
-/// The tables while the log is read.
-pub(crate) struct Survey<'a> {
+/// The tables of a database that is not open, while its log is read.
+pub(crate) struct OfflineTables<'a> {
     disk: &'a Arc<dyn Disk>,
     paths: &'a Paths,
-    pub(crate) tables: BTreeMap<TableId, SurveyedTable>,
+    pub(crate) tables: BTreeMap<TableId, OfflineTable>,
     catalog: &'a Catalog,
     /// Manifests that cannot be read.
     pub(crate) problems: Vec<Error>,
 }
 
-/// A table while the log is read.
-pub(crate) struct SurveyedTable {
+/// A table of a database that is not open, while the log is read.
+pub(crate) struct OfflineTable {
     pub(crate) name: String,
     /// `None` if there is none, or a damaged one.
     pub(crate) manifest: Option<Manifest>,
@@ -46,25 +46,25 @@ pub(crate) struct SurveyedTable {
     directory: TableDirectory,
     /// The commits whose rows are in the log only, with the number of their rows.
     rows: Vec<(SeqTxn, u64)>,
-    /// The records of the table that were kept aside.
-    pub(crate) kept: Option<Kept>,
+    /// The records of the table that were retained.
+    pub(crate) retained: Option<RetainedRecords>,
 }
 
-impl<'a> Survey<'a> {
-    /// The tables of a catalog, from their manifests and the records that were kept aside.
+impl<'a> OfflineTables<'a> {
+    /// The tables of a catalog, from their manifests and the records that were retained.
     pub(crate) fn new(disk: &'a Arc<dyn Disk>, paths: &'a Paths, catalog: &'a Catalog) -> Self {
         let (tables, problems) = (BTreeMap::new(), Vec::new());
-        let mut survey = Survey { disk, paths, tables, catalog, problems };
+        let mut offline = OfflineTables { disk, paths, tables, catalog, problems };
         for table in &catalog.tables {
-            survey.add(table.id, &table.name).kept = table.kept;
-            if let Some(kept) = table.kept {
-                survey.apply_kept(table.id, kept);
+            offline.add(table.id, &table.name).retained = table.retained;
+            if let Some(retained) = table.retained {
+                offline.apply_retained(table.id, retained);
             }
         }
-        survey
+        offline
     }
 
-    pub(crate) fn add(&mut self, id: TableId, name: &str) -> &mut SurveyedTable {
+    pub(crate) fn add(&mut self, id: TableId, name: &str) -> &mut OfflineTable {
         let manifest = read_manifest(self.disk.as_ref(), self.paths, id);
         let is_damaged = manifest.is_err();
         let manifest = manifest.unwrap_or_else(|error| {
@@ -73,34 +73,35 @@ impl<'a> Survey<'a> {
         });
         let directory = TableDirectory::new(self.disk, self.paths, id, SegmentId(0));
         directory.begin_replay();
-        let (name, rows, kept) = (name.to_owned(), Vec::new(), None);
-        let table = SurveyedTable { name, manifest, is_damaged, directory, rows, kept };
+        let (name, rows, retained) = (name.to_owned(), Vec::new(), None);
+        let table = OfflineTable { name, manifest, is_damaged, directory, rows, retained };
         self.tables.entry(id).insert_entry(table).into_mut()
     }
 
-    /// Applies the records of a table that were kept aside.
-    fn apply_kept(&mut self, id: TableId, kept: Kept) {
-        let path = self.paths.kept_file(id, kept.until);
+    /// Applies the records of a table that were retained.
+    fn apply_retained(&mut self, id: TableId, retained: RetainedRecords) {
+        let path = self.paths.retained_file(id, retained.until);
         let (disk, paths) = (self.disk.as_ref(), self.paths);
         let table = self.tables.get_mut(&id).expect("it was just added");
-        let read = kept::read(disk, paths, self.catalog.log, id, kept, &mut |record| {
-            let mut applies = None;
-            for op in &record.ops {
-                let misfit = |what| Error::Corrupt { path: path.clone(), offset: 0, what };
-                if let TableChange::Create { schema, .. } = &op.change {
-                    let is_new = table.manifest.is_none() && !table.is_damaged;
-                    if is_new {
-                        let manifest = Manifest::new(id, op.seq_txn, Arc::clone(schema));
-                        table.manifest = Some(manifest);
+        let read =
+            retained_records::read(disk, paths, self.catalog.log, id, retained, &mut |record| {
+                let mut applies = None;
+                for op in &record.ops {
+                    let misfit = |what| Error::Corrupt { path: path.clone(), offset: 0, what };
+                    if let TableChange::Create { schema, .. } = &op.change {
+                        let is_new = table.manifest.is_none() && !table.is_damaged;
+                        if is_new {
+                            let manifest = Manifest::new(id, op.seq_txn, Arc::clone(schema));
+                            table.manifest = Some(manifest);
+                        }
+                        applies = Some(is_new);
+                        continue;
                     }
-                    applies = Some(is_new);
-                    continue;
+                    table.apply(op, &mut applies).map_err(misfit)?;
+                    table.apply_to_rows(op)?;
                 }
-                table.apply(op, &mut applies).map_err(misfit)?;
-                table.apply_to_rows(op)?;
-            }
-            Ok(())
-        });
+                Ok(())
+            });
         if let Err(error) = read {
             self.suspend(id, error);
         }
@@ -114,7 +115,7 @@ impl<'a> Survey<'a> {
         self.problems.push(error);
     }
 
-    /// Applies a record (survey-1).
+    /// Applies a record (offline-1).
     pub(crate) fn apply(&mut self, replayed: &ReplayedRecord<'_>) -> Result<()> {
         let misfit = |what| {
             let path = replayed.path.to_path_buf();
@@ -144,7 +145,7 @@ impl<'a> Survey<'a> {
                 let what = "the table of a change";
                 return Err(misfit(Corruption::Impossible { what, value: op.table.0 }));
             };
-            if table.kept.is_some_and(|kept| replayed.lsn < kept.until) {
+            if table.retained.is_some_and(|retained| replayed.lsn < retained.until) {
                 continue;
             }
             if let Err(what) = table.apply(op, applies.entry(op.table).or_default()) {
@@ -176,7 +177,7 @@ impl<'a> Survey<'a> {
                 continue;
             };
             rows += table.rows.iter().map(|(_, rows)| rows).sum::<u64>();
-            let SurveyedTable { name, directory, .. } = table;
+            let OfflineTable { name, directory, .. } = table;
             directory.raise_next_segment(manifest.next_segment);
             let replayed = directory.end_replay(&manifest, !table.rows.is_empty());
             let (directory, memtable) = (Arc::new(directory), Memtable::default());
@@ -186,7 +187,7 @@ impl<'a> Survey<'a> {
     }
 }
 
-impl SurveyedTable {
+impl OfflineTable {
     /// Applies a change to the manifest if that is older; all changes of a record are applied, or
     /// none.
     fn apply(&mut self, op: &TableOp, applies: &mut Option<bool>) -> Result<(), Corruption> {
@@ -204,11 +205,11 @@ impl SurveyedTable {
 
     /// Returns false if rows have symbols whose strings are in no record so far, and in no file.
     pub(crate) fn knows(&self, symbols: &[SymbolTexts], mem_segments: &[MemSegment]) -> bool {
-        let Some(Manifest { table, schema, symbols: marks, .. }) = &self.manifest else {
+        let Some(Manifest { table, schema, symbols: watermarks, .. }) = &self.manifest else {
             return true;
         };
         // For a damaged file this is unknown.
-        let Ok(mut known) = self.directory.symbols(schema, marks) else { return true };
+        let Ok(mut known) = self.directory.symbols(schema, watermarks) else { return true };
         for texts in symbols {
             // The symbols of a column that was dropped since.
             let Some(before) = known.0.get(&texts.column) else { continue };

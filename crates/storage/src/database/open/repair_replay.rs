@@ -1,14 +1,14 @@
-//! Salvage of the commits after the damage of a log: a repair takes over those that are intact.
+//! Replay of the commits after the damage of a log: a repair takes over those that are intact.
 //!
 //! - Commits of a table whose numbers continue without a gap after the damage are taken over
 //!   unchanged: nothing of that table was damaged.
-//! - salvage-1. If commits of a table are missing, a record says so (`TableChange::GivenUp`). Later
-//!   ones are taken over if they fit: a change names what it adds and removes, so most do. One that
-//!   does not fit is given up like the missing ones.
-//! - salvage-2. Rows with unknown symbols are given up: the strings were in a missing record.
-//! - salvage-3. A table never refers to files that do not exist: segments that a missing commit has
-//!   replaced are removed from the table, and the new files are used in their place if they have as
-//!   many rows. A column whose symbols a missing commit has removed is dropped too.
+//! - repair_replay-1. If commits of a table are missing, a record says so (`TableChange::GivenUp`).
+//!   Later ones are taken over if they fit: a change names what it adds and removes, so most do.
+//!   One that does not fit is given up like the missing ones.
+//! - repair_replay-2. Rows with unknown symbols are given up: the strings were in a missing record.
+//! - repair_replay-3. A table never refers to files that do not exist: segments that a missing
+//!   commit has replaced are removed from the table, and the new files are used in their place if
+//!   they have as many rows. A column whose symbols a missing commit has removed is dropped too.
 //! - Everything that is given up is listed with its table and commit.
 //!
 //! Not here: reading the log (`wal::repair`), files that are set aside (`repair`).
@@ -20,7 +20,7 @@ use std::sync::Arc;
 use tidegate_model::{ColumnType, Lsn, Schema, SegmentId, SeqTxn, TableId};
 use tidegate_platform::Disk;
 
-use super::survey::{Survey, SurveyedTable};
+use super::offline::{OfflineTable, OfflineTables};
 use crate::catalog::fold_name;
 use crate::change::{TableChange, TableOp};
 use crate::deletion_vector::{self, DeletionVector, DeletionVectorMeta};
@@ -28,7 +28,7 @@ use crate::error::Result;
 use crate::files::{Paths, last_number};
 use crate::manifest::{Manifest, SegmentEntry};
 use crate::segment::{self, SegmentMeta};
-use crate::wal::{Found, Record};
+use crate::wal::{Record, RecordAfterDamage};
 
 /// Commits of a table that were given up, or would be: they are missing, or do not fit without the
 /// missing ones.
@@ -49,13 +49,13 @@ pub struct LostCommits {
 const WINDOW_MAX: usize = 64;
 
 /// The tables while the records after the damage are read.
-pub(crate) struct Salvage<'s, 'a> {
-    survey: &'s mut Survey<'a>,
+pub(crate) struct RepairReplay<'s, 'a> {
+    offline: &'s mut OfflineTables<'a>,
     disk: &'a Arc<dyn Disk>,
     paths: &'a Paths,
     as_of: Lsn,
     lost: BTreeMap<TableId, BTreeSet<SeqTxn>>,
-    /// Names of tables that are no longer in the survey.
+    /// Names of tables that are no longer in the catalog.
     names: BTreeMap<TableId, String>,
 }
 
@@ -74,30 +74,30 @@ struct Commit<'r> {
     ops: Vec<&'r TableOp>,
 }
 
-impl<'s, 'a> Salvage<'s, 'a> {
+impl<'s, 'a> RepairReplay<'s, 'a> {
     pub(crate) fn new(
-        survey: &'s mut Survey<'a>,
+        offline: &'s mut OfflineTables<'a>,
         disk: &'a Arc<dyn Disk>,
         paths: &'a Paths,
         as_of: Lsn,
-    ) -> Salvage<'s, 'a> {
+    ) -> RepairReplay<'s, 'a> {
         let (lost, names) = (BTreeMap::new(), BTreeMap::new());
-        Salvage { survey, disk, paths, as_of, lost, names }
+        RepairReplay { offline, disk, paths, as_of, lost, names }
     }
 
     /// The changes of a record that are taken over, after a record about missing commits.
-    pub(crate) fn take(&mut self, lsn: Lsn, found: &Found<'_>) -> Vec<Record> {
+    pub(crate) fn take(&mut self, lsn: Lsn, found: &RecordAfterDamage<'_>) -> Vec<Record> {
         let record = match found {
-            Found::Record(record) => record,
-            Found::Damaged(commits) => {
+            RecordAfterDamage::Intact(record) => record,
+            RecordAfterDamage::Damaged(commits) => {
                 for &(table, seq_txn) in *commits {
                     // The table, or the number, may be the damaged part.
-                    let may_be = |it: &SurveyedTable| {
+                    let may_be = |it: &OfflineTable| {
                         let known = it.manifest.as_ref();
                         let range = known.map(|it| it.flushed_seq.next()..=it.seq_txn.next());
                         range.is_none_or(|range| range.contains(&seq_txn))
                     };
-                    if self.survey.tables.get(&table).is_none_or(may_be) {
+                    if self.offline.tables.get(&table).is_none_or(may_be) {
                         self.lose(table, seq_txn);
                     }
                 }
@@ -122,8 +122,8 @@ impl<'s, 'a> Salvage<'s, 'a> {
     /// The changes to take over of a commit that checkpoints have: only rows of the memtable are
     /// missing.
     fn take_old(&mut self, lsn: Lsn, commit: &Commit<'_>) -> Vec<TableOp> {
-        let Some(table) = self.survey.tables.get(&commit.table) else { return Vec::new() };
-        if table.kept.is_some_and(|kept| lsn < kept.until) {
+        let Some(table) = self.offline.tables.get(&commit.table) else { return Vec::new() };
+        if table.retained.is_some_and(|retained| lsn < retained.until) {
             return Vec::new();
         }
         let is_of_memtable = |op: &&&TableOp| {
@@ -144,7 +144,7 @@ impl<'s, 'a> Salvage<'s, 'a> {
         if !self.keep_rows(op) {
             return false;
         }
-        match (self.survey.tables.get_mut(&op.table), &op.change) {
+        match (self.offline.tables.get_mut(&op.table), &op.change) {
             (Some(table), TableChange::Append { .. }) => table.apply_to_rows(op).is_ok(),
             _ => true,
         }
@@ -159,7 +159,7 @@ impl<'s, 'a> Salvage<'s, 'a> {
         let Commit { table: id, seq_txn, ops } = commit;
         let mut ops: Vec<TableOp> = ops.iter().map(|&op| op.clone()).collect();
         if let Some(TableOp { change: TableChange::Create { name, schema }, .. }) = ops.first() {
-            if self.survey.tables.contains_key(id) {
+            if self.offline.tables.contains_key(id) {
                 return;
             }
             let free = self.free_name(name, *id);
@@ -167,7 +167,7 @@ impl<'s, 'a> Salvage<'s, 'a> {
                 self.lose(*id, *seq_txn);
             }
             let name = free;
-            let table = self.survey.add(*id, &name);
+            let table = self.offline.add(*id, &name);
             let known = table.manifest.take().filter(|it| it.seq_txn >= *seq_txn);
             table.is_damaged = false;
             table.manifest =
@@ -185,7 +185,7 @@ impl<'s, 'a> Salvage<'s, 'a> {
             }
             return;
         }
-        let Some(table) = self.survey.tables.get_mut(id) else {
+        let Some(table) = self.offline.tables.get_mut(id) else {
             // The record that created it is missing.
             self.lose(*id, *seq_txn);
             return;
@@ -221,9 +221,9 @@ impl<'s, 'a> Salvage<'s, 'a> {
     }
 
     /// A change adapted to the current table, after applying it to the table; `None` if it does not
-    /// fit (salvage-1).
+    /// fit (repair_replay-1).
     fn fitting(&mut self, op: &TableOp) -> Option<TableOp> {
-        let Some(table) = self.survey.tables.get(&op.table) else { return Some(op.clone()) };
+        let Some(table) = self.offline.tables.get(&op.table) else { return Some(op.clone()) };
         let manifest = table.manifest.as_ref()?;
         let mut op = op.clone();
         if let TableChange::Replace { out, .. } = &mut op.change {
@@ -234,16 +234,16 @@ impl<'s, 'a> Salvage<'s, 'a> {
         if !self.keep_rows(&op) {
             return None;
         }
-        let table = self.survey.tables.get_mut(&op.table).expect("it was just found");
+        let table = self.offline.tables.get_mut(&op.table).expect("it was just found");
         table.manifest = Some(changed);
         table.apply_to_rows(&op).ok()?;
         Some(op)
     }
 
-    /// Checks that the rows of an append can be read (salvage-2).
+    /// Checks that the rows of an append can be read (repair_replay-2).
     fn keep_rows(&mut self, op: &TableOp) -> bool {
         let TableChange::Append { mem_segments, symbols, .. } = &op.change else { return true };
-        let Some(table) = self.survey.tables.get(&op.table) else { return true };
+        let Some(table) = self.offline.tables.get(&op.table) else { return true };
         let Some(manifest) = &table.manifest else { return true };
         if op.seq_txn <= manifest.flushed_seq {
             return true;
@@ -261,18 +261,18 @@ impl<'s, 'a> Salvage<'s, 'a> {
         is_readable
     }
 
-    /// Applies changes of names to the survey; a change to a name that is taken is left out.
+    /// Applies changes of names to the tables; a change to a name that is taken is left out.
     fn rename_or_drop(&mut self, ops: &mut Vec<TableOp>) {
         ops.retain(|op| match &op.change {
             TableChange::Drop => {
-                if let Some(table) = self.survey.tables.remove(&op.table) {
+                if let Some(table) = self.offline.tables.remove(&op.table) {
                     self.names.insert(op.table, table.name);
                 }
                 true
             }
             TableChange::Rename { name } => {
                 let taken = self.holder_of(name).is_some_and(|holder| holder != op.table);
-                if let Some(table) = self.survey.tables.get_mut(&op.table)
+                if let Some(table) = self.offline.tables.get_mut(&op.table)
                     && !taken
                 {
                     table.name.clone_from(name);
@@ -285,7 +285,7 @@ impl<'s, 'a> Salvage<'s, 'a> {
 
     fn holder_of(&self, name: &str) -> Option<TableId> {
         let name = fold_name(name);
-        let mut tables = self.survey.tables.iter();
+        let mut tables = self.offline.tables.iter();
         tables.find(|(_, table)| fold_name(&table.name) == name).map(|(id, _)| *id)
     }
 
@@ -308,12 +308,12 @@ impl<'s, 'a> Salvage<'s, 'a> {
         self.lost.entry(table).or_default().insert(seq_txn);
     }
 
-    /// The commits that make tables with missing files readable again (salvage-3).
+    /// The commits that make tables with missing files readable again (repair_replay-3).
     pub(crate) fn mend(&mut self, mending: Mending) -> Result<Vec<Record>> {
         let mut records = Vec::new();
-        let ids: Vec<TableId> = self.survey.tables.keys().copied().collect();
+        let ids: Vec<TableId> = self.offline.tables.keys().copied().collect();
         for id in ids {
-            let Some(manifest) = &self.survey.tables[&id].manifest else { continue };
+            let Some(manifest) = &self.offline.tables[&id].manifest else { continue };
             let mut mended = manifest.clone();
             let mut ops = Vec::new();
             let seq_txn = mended.seq_txn.next();
@@ -323,8 +323,8 @@ impl<'s, 'a> Salvage<'s, 'a> {
                 let paths = self.paths.table(id);
                 if !self.has(&paths.segment(&mended.schema, &entry.meta)) {
                     gone.push(entry);
-                } else if let Some(mark) = &entry.deletion_vector
-                    && !self.has(&paths.deletion_vector(&mended.schema, &entry.meta, mark))
+                } else if let Some(vector) = &entry.deletion_vector
+                    && !self.has(&paths.deletion_vector(&mended.schema, &entry.meta, vector))
                 {
                     let deletion_vector = self.other_deletion_vector(&mended, &entry, mending)?;
                     let deletion_vector = DeletionVectorMeta { seq_txn, ..deletion_vector };
@@ -347,7 +347,7 @@ impl<'s, 'a> Salvage<'s, 'a> {
             ops.retain(|op| mended.apply(op.seq_txn, &op.change).is_ok());
             if !ops.is_empty() {
                 self.lose(id, seq_txn);
-                self.survey.tables.get_mut(&id).expect("it is there").manifest = Some(mended);
+                self.offline.tables.get_mut(&id).expect("it is there").manifest = Some(mended);
                 records.push(Record { ops });
             }
         }
@@ -460,21 +460,21 @@ impl<'s, 'a> Salvage<'s, 'a> {
         let bytes = DeletionVector::new(entry.meta.rows, &[]).encode(manifest.table, entry.meta.id);
         let crc = crc32c::crc32c(&bytes);
         let id = manifest.next_segment;
-        let mark = DeletionVectorMeta { id, seq_txn: SeqTxn(0), live: entry.meta.rows, crc };
+        let vector = DeletionVectorMeta { id, seq_txn: SeqTxn(0), live: entry.meta.rows, crc };
         if mending == Mending::Nothing {
-            return Ok(mark);
+            return Ok(vector);
         }
-        let path = paths.deletion_vector(&manifest.schema, &entry.meta, &mark);
+        let path = paths.deletion_vector(&manifest.schema, &entry.meta, &vector);
         crate::checksummed_file::replace(self.disk.as_ref(), &path, &bytes)
             .map_err(crate::Error::disk("write deletion vector"))?;
-        Ok(mark)
+        Ok(vector)
     }
 
     /// The commits that are given up, table by table.
     pub(crate) fn lost(&self) -> Vec<LostCommits> {
         let mut lost = Vec::new();
         for (&table, commits) in &self.lost {
-            let known = self.survey.tables.get(&table).map(|table| table.name.clone());
+            let known = self.offline.tables.get(&table).map(|table| table.name.clone());
             let name = known.or_else(|| self.names.get(&table).cloned());
             let mut ranges: Vec<(SeqTxn, SeqTxn)> = Vec::new();
             for &seq_txn in commits {

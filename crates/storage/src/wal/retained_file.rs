@@ -1,12 +1,12 @@
 //! Files with records of one table, so that the log can be purged although the table still needs
-//! them. Bytes: docs/format.md, Kept records.
+//! them. Bytes: docs/format.md, Retained records.
 //!
-//! - wal_kept-1. The file is complete before anything refers to it: it is written under another
-//!   name, synced and renamed.
+//! - retained_file-1. The file is complete before anything refers to it: it is written under
+//!   another name, synced and renamed.
 //! - Each record has a checksum, and the header contains the number of records and the length
 //!   of the file: damage is detected everywhere.
 //!
-//! Not here: the choice of records (`database::maintenance::kept`).
+//! Not here: the choice of records (`database::maintenance::retained_records`).
 
 use std::path::Path;
 use std::sync::Arc;
@@ -30,7 +30,7 @@ const BUFFER_BYTES: usize = 1 << 20;
 
 /// The table whose records a file has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct KeptFile<'a> {
+pub(crate) struct RetainedFile<'a> {
     pub(crate) path: &'a Path,
     pub(crate) log: u64,
     pub(crate) table: TableId,
@@ -41,16 +41,16 @@ pub(crate) struct KeptFile<'a> {
 /// An action on a record.
 type Visit<'a> = dyn FnMut(&Record) -> Result<()> + 'a;
 
-/// Writes a file with the records that `fill` passes on (wal_kept-1).
-pub(crate) fn write_kept(
+/// Writes a file with the records that `fill` passes on (retained_file-1).
+pub(crate) fn write_retained(
     disk: &dyn Disk,
-    kept: KeptFile<'_>,
+    retained: RetainedFile<'_>,
     fill: &mut dyn FnMut(&mut Visit<'_>) -> Result<()>,
 ) -> Result<()> {
     let failed = Error::disk("keep records of a table");
-    let dir = kept.path.parent().expect("it is in a directory");
+    let dir = retained.path.parent().expect("it is in a directory");
     disk.create_dir_all(dir).map_err(&failed)?;
-    let temporary = checksummed_file::temporary(kept.path);
+    let temporary = checksummed_file::temporary(retained.path);
     let file = disk.open(&temporary, OpenMode::CreateOrTruncate).map_err(&failed)?;
     let mut w = ByteWriter::default();
     let (mut written, mut records) = (HEADER_BYTES as u64, 0);
@@ -66,10 +66,10 @@ pub(crate) fn write_kept(
     });
     let finish = || {
         file.write_all_at(&w.0, written)?;
-        let header = encode_header(kept, records, written + w.0.len() as u64);
+        let header = encode_header(retained, records, written + w.0.len() as u64);
         file.write_all_at(&header, 0)?;
         file.sync_data()?;
-        disk.rename(&temporary, kept.path)?;
+        disk.rename(&temporary, retained.path)?;
         disk.sync_dir(dir)?;
         // The directory may be new.
         disk.sync_dir(dir.parent().expect("it is in the directory of the database"))
@@ -83,19 +83,25 @@ pub(crate) fn write_kept(
 }
 
 /// Passes every record of a file to `visit`.
-pub(crate) fn read_kept(disk: &dyn Disk, kept: KeptFile<'_>, visit: &mut Visit<'_>) -> Result<()> {
-    each_record(disk, kept, &mut |bytes| {
+pub(crate) fn read_retained(
+    disk: &dyn Disk,
+    retained: RetainedFile<'_>,
+    visit: &mut Visit<'_>,
+) -> Result<()> {
+    each_record(disk, retained, &mut |bytes| {
         decode_record(&mut ByteReader::new(bytes)).map(|record| visit(&record))
     })
 }
 
 /// Calls `found` for the rows that the records of a file take from memtables (`skim_record`).
-pub(crate) fn skim_kept(
+pub(crate) fn skim_retained(
     disk: &dyn Disk,
-    kept: KeptFile<'_>,
+    retained: RetainedFile<'_>,
     found: &mut dyn FnMut(TableId, SeqTxn),
 ) -> Result<()> {
-    each_record(disk, kept, &mut |bytes| skim_record(&mut ByteReader::new(bytes), found).map(Ok))
+    each_record(disk, retained, &mut |bytes| {
+        skim_record(&mut ByteReader::new(bytes), found).map(Ok)
+    })
 }
 
 /// The result of a record: an error of its bytes, or of the action on it.
@@ -103,18 +109,18 @@ type Visited = Result<Result<(), Error>, DecodeError>;
 
 fn each_record(
     disk: &dyn Disk,
-    kept: KeptFile<'_>,
+    retained: RetainedFile<'_>,
     visit: &mut dyn FnMut(&[u8]) -> Visited,
 ) -> Result<()> {
-    let failed = Error::disk("read kept records");
-    let file = match disk.open(kept.path, OpenMode::Read) {
-        Err(error) if error.is_not_found() => return Err(Error::missing(kept.path)),
+    let failed = Error::disk("read retained records");
+    let file = match disk.open(retained.path, OpenMode::Read) {
+        Err(error) if error.is_not_found() => return Err(Error::missing(retained.path)),
         file => file.map_err(&failed)?,
     };
-    let damage = Error::decode(kept.path);
+    let damage = Error::decode(retained.path);
     let length = file.len().map_err(&failed)?;
     let header = read(&file, 0, HEADER_BYTES).map_err(&failed)?;
-    let records = decode_header(&header, kept, length).map_err(&damage)?;
+    let records = decode_header(&header, retained, length).map_err(&damage)?;
     let mut at = HEADER_BYTES as u64;
     for _ in 0..records {
         let head = read(&file, at, RECORD_HEADER_BYTES).map_err(&failed)?;
@@ -122,7 +128,7 @@ fn each_record(
         if bytes > limits::WAL_RECORD_BYTES {
             let value = bytes as u64;
             let what = Corruption::Impossible { what: "the length of a record", value };
-            return Err(Error::Corrupt { path: kept.path.to_path_buf(), offset: at, what });
+            return Err(Error::Corrupt { path: retained.path.to_path_buf(), offset: at, what });
         }
         let record = read(&file, at, RECORD_HEADER_BYTES + bytes).map_err(&failed)?;
         let base = usize::try_from(at).expect("files fit the address space");
@@ -133,7 +139,7 @@ fn each_record(
         return Ok(());
     }
     let what = Corruption::LeftOver { left: length.saturating_sub(at) };
-    Err(Error::Corrupt { path: kept.path.to_path_buf(), offset: at, what })
+    Err(Error::Corrupt { path: retained.path.to_path_buf(), offset: at, what })
 }
 
 /// Reads these bytes, as far as the file has them.
@@ -144,21 +150,25 @@ fn read(file: &Arc<dyn DiskFile>, at: u64, bytes: usize) -> tidegate_platform::R
     Ok(buffer)
 }
 
-fn encode_header(kept: KeptFile<'_>, records: u64, bytes: u64) -> Vec<u8> {
+fn encode_header(retained: RetainedFile<'_>, records: u64, bytes: u64) -> Vec<u8> {
     let mut w = ByteWriter::default();
-    w.raw(&MAGIC).u32(VERSION).u64(kept.log).u64(kept.table.0).u64(kept.until.0);
+    w.raw(&MAGIC).u32(VERSION).u64(retained.log).u64(retained.table.0).u64(retained.until.0);
     w.u64(records).u64(bytes);
     let crc = crc32c::crc32c(&w.0);
     w.u32(crc);
-    assert_eq!(w.0.len(), HEADER_BYTES, "docs/format.md, Kept records");
+    assert_eq!(w.0.len(), HEADER_BYTES, "docs/format.md, Retained records");
     w.0
 }
 
 /// Decodes the number of records in a file.
-fn decode_header(bytes: &[u8], kept: KeptFile<'_>, length: u64) -> Result<u64, DecodeError> {
+fn decode_header(
+    bytes: &[u8],
+    retained: RetainedFile<'_>,
+    length: u64,
+) -> Result<u64, DecodeError> {
     let mut r = ByteReader::new(bytes);
     if r.array::<8>()? != MAGIC {
-        return Err(DecodeError::at(0, Corruption::Magic { expected: "file of kept records" }));
+        return Err(DecodeError::at(0, Corruption::Magic { expected: "file of retained records" }));
     }
     let version = r.u32()?;
     let found = [r.u64()?, r.u64()?, r.u64()?];
@@ -169,7 +179,8 @@ fn decode_header(bytes: &[u8], kept: KeptFile<'_>, length: u64) -> Result<u64, D
         return Err(DecodeError::at(at, Corruption::Checksum { expected, actual }));
     }
     checksummed_file::check_version(version, VERSION..=VERSION, 8)?;
-    let names = [("the log", kept.log), ("the table", kept.table.0), ("the LSN", kept.until.0)];
+    let names =
+        [("the log", retained.log), ("the table", retained.table.0), ("the LSN", retained.until.0)];
     for ((what, expected), actual) in names.into_iter().zip(found) {
         if expected != actual {
             return Err(DecodeError::at(12, Corruption::Differs { what, expected, actual }));
