@@ -28,8 +28,8 @@ mod remarks;
 mod columns;
 
 pub use crate::options::Header;
-pub(crate) use columns::{HeaderFound, is_skipped};
-use dialect::Found;
+pub(crate) use columns::{HeaderDecision, is_skipped};
+use dialect::SniffedShape;
 pub(crate) use dialect::line_end;
 use evidence::Spoiled;
 pub(crate) use evidence::{Evidence, Inferred, Orders};
@@ -226,7 +226,7 @@ pub fn sniff(
 #[derive(Clone, Debug)]
 pub(crate) struct Look {
     pub(crate) dialect: Dialect,
-    pub(crate) header: HeaderFound,
+    pub(crate) header: HeaderDecision,
     /// The names from the header, otherwise `f0`, `f1` and so on; empty if there is no record.
     pub(crate) names: Vec<String>,
     /// True if the first record is a row and could be names.
@@ -251,12 +251,12 @@ pub(crate) fn look(
     let quote = options.quote.byte();
     let line_end = dialect::line_end(head, windows, quote);
     check_dialect(options.delimiter, quote)?;
-    let Found { shape, columns, is_unquoted } = dialect::shape(head, line_end, options);
+    let SniffedShape { shape, columns, is_unquoted } = dialect::shape(head, line_end, options);
     let sample = Sample { head, windows, shape, columns };
     let (first, mut evidence) = sample.read(options);
     let header = match &first {
         Some(first) => columns::header(first, &evidence, options),
-        None => HeaderFound::Told(!matches!(options.header, Header::Auto | Header::Absent)),
+        None => HeaderDecision::Told(!matches!(options.header, Header::Auto | Header::Absent)),
     };
     let mut notes = Vec::new();
     notes.extend(first.as_ref().and_then(|first| columns::header_note(header, first)));
@@ -464,7 +464,7 @@ impl<'a> Sample<'a> {
     /// lines that a program has written before the header.
     fn preamble(
         &self,
-        header: HeaderFound,
+        header: HeaderDecision,
         evidence: &[Evidence],
         options: &SniffOptions<'_>,
     ) -> Option<String> {

@@ -25,7 +25,7 @@ use crate::options::{ColumnSource, ExtraFields, FileFormat, ImportOptions, Missi
 use crate::parse_errors::{Lines, TextPlace};
 use crate::read::TextFile;
 use crate::sniff::{
-    self, Dialect, Evidence, FirstLine, HeaderFound, Inferred, Like, LineEnd, Look, NoTimes,
+    self, Dialect, Evidence, FirstLine, HeaderDecision, Inferred, Like, LineEnd, Look, NoTimes,
     Orders, SniffError, SniffOptions, Surroundings,
 };
 use crate::target_schema::{TargetSchema, existing_schema, new_schema, require_designated};
@@ -153,7 +153,7 @@ impl Files<'_> {
                 names: &names,
             };
             let look = self.look_at(at, expected, Some(like))?;
-            let is_other = look.header == HeaderFound::OtherNames
+            let is_other = look.header == HeaderDecision::OtherNames
                 || first.dialect.has_header && self.has_other_names(&look, &names, expected);
             if is_other {
                 let (path, first) = (self.path(at).to_owned(), self.path(self.first).to_owned());

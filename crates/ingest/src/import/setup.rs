@@ -262,7 +262,9 @@ fn skipped(mut file: SampledFile, options: &ImportOptions, head_bytes: u64) -> R
         LineEnd::LfOrCrlf => b'\n',
     };
     let may_skip = options.format != FileFormat::PgText; // pg_text-3
-    if let Some((delimiter, bytes)) = said_delimiter(&head[skip..], line_end).filter(|_| may_skip) {
+    if let Some((delimiter, bytes)) =
+        declared_delimiter(&head[skip..], line_end).filter(|_| may_skip)
+    {
         skip += bytes;
         file.input.skip_lines += 1;
         file.delimiter = Some(delimiter);
@@ -310,13 +312,13 @@ fn is_binary(head: &[u8]) -> bool {
 }
 
 /// The delimiter that a first line such as `sep=;` names, and the number of bytes of that line.
-fn said_delimiter(text: &[u8], line_end: u8) -> Option<(u8, usize)> {
+fn declared_delimiter(text: &[u8], line_end: u8) -> Option<(u8, usize)> {
     let (word, rest) = text.split_at_checked("sep=".len())?;
     let (&delimiter, rest) = rest.split_first()?;
     let is_one =
         delimiter.is_ascii_punctuation() && delimiter != b'"' || b"\t ".contains(&delimiter);
-    let is_said = word.eq_ignore_ascii_case(b"sep=") && is_one;
-    is_said.then_some(())?;
+    let is_declared = word.eq_ignore_ascii_case(b"sep=") && is_one;
+    is_declared.then_some(())?;
     Some((delimiter, word.len() + 1 + blank_line(rest, line_end)?))
 }
 

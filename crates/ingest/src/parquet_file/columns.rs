@@ -72,11 +72,11 @@ pub(super) fn plain_type(own: &DataType) -> &DataType {
 pub(super) struct ColumnCast {
     pub(super) kind: Kind,
     pub(super) ty: ColumnType,
-    way: Way,
+    conversion: ColumnConversion,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Way {
+enum ColumnConversion {
     /// The bits are copied.
     Same,
     /// Decimals with the same number of digits behind the point.
@@ -97,48 +97,57 @@ impl ColumnCast {
         let plain = plain_type(own);
         let kind = Kind::of(plain)?;
         let rule = rule(kind, ty)?;
-        let way = match (plain, ty) {
+        let conversion = match (plain, ty) {
             (DataType::Timestamp(unit, _), ColumnType::Timestamp(to)) => {
                 let nanos = i64::try_from(unit_nanos(*unit)).expect("at most a second");
-                if nanos == nanos_of(to) { Way::Same } else { Way::Rescale { nanos } }
+                if nanos == nanos_of(to) {
+                    ColumnConversion::Same
+                } else {
+                    ColumnConversion::Rescale { nanos }
+                }
             }
             (&DataType::Decimal128(_, from), ColumnType::Decimal { precision, scale })
                 if i16::from(from) == i16::from(scale) =>
             {
-                Way::SameScale { precision }
+                ColumnConversion::SameScale { precision }
             }
-            (plain, _) if is_same(plain, ty) => Way::Same,
+            (plain, _) if is_same(plain, ty) => ColumnConversion::Same,
             _ => {
                 let count_nanos = i128::from(epoch.map_or(0, EpochUnit::nanos));
-                Way::Cast { rule, count_nanos }
+                ColumnConversion::Cast { rule, count_nanos }
             }
         };
-        Some(ColumnCast { kind, ty, way })
+        Some(ColumnCast { kind, ty, conversion })
     }
 
     /// Creates the conversion of INT96, whose values are read as nanoseconds with any number of
     /// digits.
     pub(super) fn of_int96(ty: ColumnType) -> Option<ColumnCast> {
         let rule = rule(Kind::Instant, ty)?;
-        Some(ColumnCast { kind: Kind::Instant, ty, way: Way::Cast { rule, count_nanos: 0 } })
+        Some(ColumnCast {
+            kind: Kind::Instant,
+            ty,
+            conversion: ColumnConversion::Cast { rule, count_nanos: 0 },
+        })
     }
 
     /// Returns true if integers are to be times, and their unit is not given.
     pub(super) fn lacks_epoch(&self) -> bool {
-        matches!(self.way, Way::Cast { rule: Rule::Count, count_nanos: 0 })
+        matches!(self.conversion, ColumnConversion::Cast { rule: Rule::Count, count_nanos: 0 })
     }
 
     /// Returns true if texts are parsed as times.
     pub(super) fn parses_times(&self) -> bool {
-        let is_parsed = matches!(self.way, Way::Cast { rule: Rule::Parsed, .. });
+        let is_parsed =
+            matches!(self.conversion, ColumnConversion::Cast { rule: Rule::Parsed, .. });
         is_parsed && matches!(self.ty, ColumnType::Timestamp(_) | ColumnType::Date)
     }
 
     /// The instants of texts or numbers, in the unit of the column, for statistics.
     pub(super) fn instants(&self, array: &ArrayRef) -> Vec<Option<i64>> {
         let ColumnType::Timestamp(unit) = self.ty else { return vec![None; array.len()] };
-        let nanos = match self.way {
-            Way::Cast { count_nanos, .. } => count_nanos,
+        let nanos = match self.conversion {
+            ColumnConversion::Cast { count_nanos, .. } => count_nanos,
             _ => 0,
         };
         let instant = |scalar: Scalar<'_>| match nanos {
@@ -255,15 +264,15 @@ struct FillColumn<'a> {
 
 impl FillColumn<'_> {
     fn fill(&mut self, array: &ArrayRef, into: &mut ParsedColumn) {
-        match self.cast.way {
-            Way::Same => fill_values(self.cast.ty, array, into),
-            Way::SameScale { precision } => self.same_scale(array, precision, into),
-            Way::Rescale { nanos } => self.rescale(array, nanos, into),
-            Way::Cast { rule: Rule::Null, .. } => into.push_nulls(array.len()),
-            Way::Cast { rule: Rule::Bytes, .. } => self.texts(array, into),
-            Way::Cast { rule: Rule::Parsed, .. } => self.parse(array, into),
-            Way::Cast { rule: Rule::Written, .. } => self.write(array, into),
-            Way::Cast { rule: _, count_nanos } => self.cast(array, count_nanos, into),
+        match self.cast.conversion {
+            ColumnConversion::Same => fill_values(self.cast.ty, array, into),
+            ColumnConversion::SameScale { precision } => self.same_scale(array, precision, into),
+            ColumnConversion::Rescale { nanos } => self.rescale(array, nanos, into),
+            ColumnConversion::Cast { rule: Rule::Null, .. } => into.push_nulls(array.len()),
+            ColumnConversion::Cast { rule: Rule::Bytes, .. } => self.texts(array, into),
+            ColumnConversion::Cast { rule: Rule::Parsed, .. } => self.parse(array, into),
+            ColumnConversion::Cast { rule: Rule::Written, .. } => self.write(array, into),
+            ColumnConversion::Cast { rule: _, count_nanos } => self.cast(array, count_nanos, into),
         }
     }
 

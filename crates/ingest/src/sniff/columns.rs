@@ -13,7 +13,7 @@ use crate::parse::{parse_i64, trimmed};
 
 /// The decision on whether the first record is a header, with its reason.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum HeaderFound {
+pub(crate) enum HeaderDecision {
     /// By an option.
     Told(bool),
     /// A header, since it has known names.
@@ -34,17 +34,19 @@ pub(crate) enum HeaderFound {
     OtherNames,
 }
 
-impl HeaderFound {
+impl HeaderDecision {
     /// Returns true if the first record is no row.
     pub(crate) fn is_header(self) -> bool {
         match self {
-            HeaderFound::Told(is_header) => is_header,
-            HeaderFound::ByNames
-            | HeaderFound::ByTypes
-            | HeaderFound::ByShape
-            | HeaderFound::ByRepetition
-            | HeaderFound::OtherNames => true,
-            HeaderFound::Row | HeaderFound::PerhapsNames | HeaderFound::PerhapsNumbers => false,
+            HeaderDecision::Told(is_header) => is_header,
+            HeaderDecision::ByNames
+            | HeaderDecision::ByTypes
+            | HeaderDecision::ByShape
+            | HeaderDecision::ByRepetition
+            | HeaderDecision::OtherNames => true,
+            HeaderDecision::Row | HeaderDecision::PerhapsNames | HeaderDecision::PerhapsNumbers => {
+                false
+            }
         }
     }
 }
@@ -60,10 +62,10 @@ pub(super) fn header(
     first: &Record<'_>,
     below: &[Evidence],
     options: &SniffOptions<'_>,
-) -> HeaderFound {
+) -> HeaderDecision {
     match options.header {
-        Header::Present | Header::Match => return HeaderFound::Told(true),
-        Header::Absent => return HeaderFound::Told(false),
+        Header::Present | Header::Match => return HeaderDecision::Told(true),
+        Header::Absent => return HeaderDecision::Told(false),
         Header::Auto => {}
     }
     let texts = || first.cells.iter().map(|cell| trimmed(&cell.text));
@@ -75,13 +77,13 @@ pub(super) fn header(
     let is_named = options.designated.is_some_and(is_there)
         || options.designated.is_none() && !options.symbols.is_empty() && !has_value;
     if is_named && options.symbols.iter().all(|name| is_there(name)) {
-        return HeaderFound::ByNames;
+        return HeaderDecision::ByNames;
     }
     let look_like_names = !has_value && are_names(first);
     let own = options.like.filter(|like| like.has_header).map(|like| like.names);
     // If the file has names, all of the hints are among them.
     if !options.hints.is_empty() && options.hints.iter().all(|(name, _)| is_there(name)) {
-        return HeaderFound::ByNames;
+        return HeaderDecision::ByNames;
     }
     if options.expected.is_some() || options.like.is_some() {
         let is_known = |text: &[u8]| {
@@ -92,16 +94,16 @@ pub(super) fn header(
         };
         let known = texts().filter(|text| is_known(text)).count();
         if first.count < 2 * known || look_like_names && 0 < known {
-            return HeaderFound::ByNames;
+            return HeaderDecision::ByNames;
         }
         let has_other_names = options.expected.is_none()
             && own.is_some()
             && look_like_names
             && is_above_types(first, below);
         return match (has_other_names, look_like_names) {
-            (true, _) => HeaderFound::OtherNames,
-            (_, true) if options.like.is_none() => HeaderFound::PerhapsNames,
-            _ => HeaderFound::Row,
+            (true, _) => HeaderDecision::OtherNames,
+            (_, true) if options.like.is_none() => HeaderDecision::PerhapsNames,
+            _ => HeaderDecision::Row,
         };
     }
     if has_value {
@@ -110,23 +112,23 @@ pub(super) fn header(
         let has_word = cells
             .any(|(text, column)| is_word(text) && !column.is_value(text) && column.is_typed());
         return match has_word || has_numbers_for_names(first, below) {
-            true => HeaderFound::PerhapsNumbers,
-            false => HeaderFound::Row,
+            true => HeaderDecision::PerhapsNumbers,
+            false => HeaderDecision::Row,
         };
     }
     let has_rows = below.iter().any(|column| !column.is_empty());
     let is_alone = !has_rows && 1 < first.count && options.first_line == FirstLine::Unknown;
     if is_above_types(first, below) || is_alone && texts().all(looks_like_a_name) {
-        return HeaderFound::ByTypes;
+        return HeaderDecision::ByTypes;
     }
     if !look_like_names {
-        return HeaderFound::Row;
+        return HeaderDecision::Row;
     }
     if options.first_line == FirstLine::Repeats {
-        return HeaderFound::ByRepetition;
+        return HeaderDecision::ByRepetition;
     }
     let unlike: u64 = texts().zip(below).map(|(text, column)| column.unlike(text)).sum();
-    if UNLIKE_MIN <= unlike { HeaderFound::ByShape } else { HeaderFound::PerhapsNames }
+    if UNLIKE_MIN <= unlike { HeaderDecision::ByShape } else { HeaderDecision::PerhapsNames }
 }
 
 /// Returns true if a non-empty cell stands above values of another type than text.
@@ -203,28 +205,28 @@ pub(super) fn are_names(first: &Record<'_>) -> bool {
 }
 
 /// The note on the decision, where it needs one.
-pub(super) fn header_note(found: HeaderFound, first: &Record<'_>) -> Option<String> {
+pub(super) fn header_note(found: HeaderDecision, first: &Record<'_>) -> Option<String> {
     const SHOWN: usize = 5;
     let shown: Vec<String> =
         (first.cells.iter().take(SHOWN)).map(|cell| format!("`{}`", shown(&cell.text))).collect();
     let more = if first.cells.len() > SHOWN { ", ..." } else { "" };
     let record = format!("the first record ({}{more})", shown.join(", "));
     Some(match found {
-        HeaderFound::ByShape => format!(
+        HeaderDecision::ByShape => format!(
             "{record} is read as the header, as its texts are written otherwise than all below: \
              --no-header makes it a row"
         ),
-        HeaderFound::ByRepetition => format!(
+        HeaderDecision::ByRepetition => format!(
             "{record} is read as the header, as every file begins with it: \
              --no-header makes it a row"
         ),
-        HeaderFound::PerhapsNames => {
+        HeaderDecision::PerhapsNames => {
             format!(
                 "{record} is read as a row, as nothing shows that it is a header: \
              --header makes it one"
             )
         }
-        HeaderFound::PerhapsNumbers => {
+        HeaderDecision::PerhapsNumbers => {
             format!("{record} is read as a row, as it has numbers: --header makes it the header")
         }
         _ => return None,

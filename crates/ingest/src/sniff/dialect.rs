@@ -106,7 +106,7 @@ const MOST: u32 = 9;
 
 /// The shape of a sample.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Found {
+pub(super) struct SniffedShape {
     /// The shape, always with a delimiter.
     pub(super) shape: Shape,
     /// The number of cells of most records; 0 without records.
@@ -116,12 +116,12 @@ pub(super) struct Found {
 }
 
 /// The most probable shape.
-pub(super) fn shape(head: &[u8], line_end: LineEnd, options: &SniffOptions<'_>) -> Found {
+pub(super) fn shape(head: &[u8], line_end: LineEnd, options: &SniffOptions<'_>) -> SniffedShape {
     let quote = options.quote.byte();
     let blank_is_record = options.blank_is_record;
     let quoted = Shape { delimiter: None, quote, line_end, blank_is_record };
     let (shape, trial) = best(head, quoted, options);
-    let found = Found { shape, columns: trial.columns, is_unquoted: false };
+    let found = SniffedShape { shape, columns: trial.columns, is_unquoted: false };
     // `"` quotes unless there is proof that it does not: every record is regular without it.
     if options.quote != Quote::Standard || memchr::memchr(b'"', head).is_none() {
         return found;
@@ -135,7 +135,7 @@ pub(super) fn shape(head: &[u8], line_end: LineEnd, options: &SniffOptions<'_>) 
     let is_better = are_joined || trial.score < bare.score;
     let is_better = is_better && bare.is_regular && 2 <= bare.columns;
     match is_better && !are_cells_wrapped(head, shape, are_joined) {
-        true => Found { shape, columns: bare.columns, is_unquoted: true },
+        true => SniffedShape { shape, columns: bare.columns, is_unquoted: true },
         false => found,
     }
 }
@@ -149,8 +149,8 @@ const JOINED_MIN: u64 = 4;
 
 /// The number of lines of the sample that look like records, not counting the first of each record
 /// of several lines; 0 if a record of several lines contains lines of text (dialect-4).
-fn joined_lines(head: &[u8], found: &Found) -> u64 {
-    let Found { shape, columns, .. } = *found;
+fn joined_lines(head: &[u8], found: &SniffedShape) -> u64 {
+    let SniffedShape { shape, columns, .. } = *found;
     let line_end = match shape.line_end {
         LineEnd::LfOrCrlf => b'\n',
         LineEnd::Cr => b'\r',

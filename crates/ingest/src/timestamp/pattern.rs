@@ -80,7 +80,7 @@ struct IsoShape {
 
 /// The fields that were parsed so far.
 #[derive(Clone, Copy, Debug)]
-struct Found {
+struct ParsedFields {
     fields: Fields,
     day_of_year: Option<u32>,
     week: Option<u32>,
@@ -135,14 +135,14 @@ impl Pattern {
     /// The general matcher.
     pub(super) fn matches(&self, text: &[u8]) -> Result<Moment, CellError> {
         let mut cursor = Cursor::new(text);
-        let mut found = Found::nothing();
+        let mut parsed = ParsedFields::nothing();
         for step in &self.steps {
-            found.take(step, &mut cursor).ok_or(CellError::NotATimestamp)?;
+            parsed.take(step, &mut cursor).ok_or(CellError::NotATimestamp)?;
         }
         if !cursor.is_at_end() {
             return Err(CellError::NotATimestamp);
         }
-        found.fields().ok_or(CellError::TimeOutOfRange)?.moment()
+        parsed.fields().ok_or(CellError::TimeOutOfRange)?.moment()
     }
 }
 
@@ -152,11 +152,11 @@ impl fmt::Display for Pattern {
     }
 }
 
-impl Found {
-    fn nothing() -> Found {
+impl ParsedFields {
+    fn nothing() -> ParsedFields {
         let date = CivilDate { year: 1970, month: 1, day: 1 };
         let fields = Fields { date, hour: 0, minute: 0, second: 0, nanos: 0, offset: Offset::UTC };
-        Found { fields, day_of_year: None, week: None, day_of_week: 1, is_afternoon: None }
+        ParsedFields { fields, day_of_year: None, week: None, day_of_week: 1, is_afternoon: None }
     }
 
     /// Takes a step; `None` if the text does not match.
