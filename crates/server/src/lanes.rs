@@ -149,8 +149,8 @@ impl fmt::Display for NoLane {
     }
 }
 
-/// The result of asking for a lane.
-enum Found {
+/// A lane, or the permission to start one.
+enum Acquired {
     Lane(Lane),
     /// The caller starts a new lane.
     Start(Starting),
@@ -184,31 +184,31 @@ impl Lanes {
     /// Returns a lane for a statement, and waits for its start.
     pub(crate) async fn take(&self) -> Result<Lane, NoLane> {
         let starting = match self.find()? {
-            Found::Lane(lane) => return Ok(lane),
-            Found::Start(starting) => starting,
+            Acquired::Lane(lane) => return Ok(lane),
+            Acquired::Start(starting) => starting,
         };
         let inner = starting.start().await?;
         Ok(self.lane(inner))
     }
 
-    fn find(&self) -> Result<Found, NoLane> {
+    fn find(&self) -> Result<Acquired, NoLane> {
         let mut state = self.state();
         if state.is_ended {
             return Err(NoLane::Stopping);
         }
         if let Some(inner) = state.take_ready() {
-            return Ok(Found::Lane(self.lane(inner)));
+            return Ok(Acquired::Lane(self.lane(inner)));
         }
         if state.lanes() < self.lanes_max {
-            return Ok(Found::Start(self.starting(&mut state)));
+            return Ok(Acquired::Start(self.starting(&mut state)));
         }
         // Statements that wait for their clients use no threads.
         let shared = state.busy.values_mut().filter(|busy| 0 < busy.users);
         let Some(shared) = shared.min_by_key(|busy| (busy.users, busy.inner.id)) else {
-            return Ok(Found::Start(self.starting(&mut state)));
+            return Ok(Acquired::Start(self.starting(&mut state)));
         };
         shared.users += 1;
-        Ok(Found::Lane(self.lane(Arc::clone(&shared.inner))))
+        Ok(Acquired::Lane(self.lane(Arc::clone(&shared.inner))))
     }
 
     fn starting(&self, state: &mut State) -> Starting {

@@ -30,11 +30,11 @@ const RESTORED_MAX: usize = 256 << 10;
 #[derive(Debug)]
 pub(crate) struct IdempotencyCache {
     window: Duration,
-    kept: Mutex<Kept>,
+    state: Mutex<CacheState>,
 }
 
 #[derive(Debug, Default)]
-struct Kept {
+struct CacheState {
     by_name: HashMap<String, Entry>,
     /// The keys in the order of their answers.
     order: VecDeque<(Instant, String)>,
@@ -118,18 +118,18 @@ pub(crate) struct Working<'a> {
 
 impl Drop for Working<'_> {
     fn drop(&mut self) {
-        let mut kept = self.cache.lock();
-        let Some((_, count)) = kept.working.get_mut(&self.name) else { return };
+        let mut state = self.cache.lock();
+        let Some((_, count)) = state.working.get_mut(&self.name) else { return };
         *count -= 1;
         if *count == 0 {
-            kept.working.remove(&self.name);
+            state.working.remove(&self.name);
         }
     }
 }
 
 impl IdempotencyCache {
     pub(crate) fn new(window: Duration) -> IdempotencyCache {
-        IdempotencyCache { window, kept: Mutex::default() }
+        IdempotencyCache { window, state: Mutex::default() }
     }
 
     /// The most batches of tables that `restore` needs.
@@ -137,10 +137,10 @@ impl IdempotencyCache {
 
     /// Stores the batches that tables know from an earlier process (idempotency_cache-2).
     pub(crate) fn restore(&self, batches: &[BatchId], now: Instant) {
-        let mut kept = self.lock();
+        let mut state = self.lock();
         let restored = batches.iter().map(|batch| (batch.name(), Content(batch.content())));
-        kept.restored = restored.collect();
-        kept.restored_until = now.checked_add(self.window);
+        state.restored = restored.collect();
+        state.restored_until = now.checked_add(self.window);
     }
 
     /// Returns the answer to this request, if it has succeeded.
@@ -150,9 +150,9 @@ impl IdempotencyCache {
         content: Content,
         now: Instant,
     ) -> Result<Option<Answer>, KeyReused> {
-        let mut kept = self.lock();
-        kept.forget(now, self.window);
-        match kept.by_name.get(name) {
+        let mut state = self.lock();
+        state.forget(now, self.window);
+        match state.by_name.get(name) {
             Some(entry) if entry.content != content => Err(KeyReused),
             Some(entry) => Ok(Some(entry.answer.clone())),
             None => Ok(None),
@@ -161,9 +161,9 @@ impl IdempotencyCache {
 
     /// Returns true if a request with this key was answered: then it need not be parsed.
     pub(crate) fn is_known(&self, name: &str, now: Instant) -> bool {
-        let mut kept = self.lock();
-        kept.forget(now, self.window);
-        kept.by_name.contains_key(name)
+        let mut state = self.lock();
+        state.forget(now, self.window);
+        state.by_name.contains_key(name)
     }
 
     /// Begins a request whose text is known, before it is committed.
@@ -173,42 +173,42 @@ impl IdempotencyCache {
         content: Content,
         now: Instant,
     ) -> Result<Working<'_>, KeyReused> {
-        let mut kept = self.lock();
-        kept.forget(now, self.window);
-        let answered = kept.by_name.get(name).map(|entry| entry.content);
+        let mut state = self.lock();
+        state.forget(now, self.window);
+        let answered = state.by_name.get(name).map(|entry| entry.content);
         // Batches of an earlier version have only the key.
         let older = Content(older_batch_id(name).content());
-        let restored = kept.restored.get(&batch_name(name)).copied();
+        let restored = state.restored.get(&batch_name(name)).copied();
         let restored = restored.filter(|restored| *restored != older);
-        let working = kept.working.get(name).map(|(content, _)| *content);
+        let working = state.working.get(name).map(|(content, _)| *content);
         if [answered, restored, working].into_iter().flatten().any(|known| known != content) {
             return Err(KeyReused);
         }
-        kept.working.entry(name.to_owned()).or_insert((content, 0)).1 += 1;
+        state.working.entry(name.to_owned()).or_insert((content, 0)).1 += 1;
         Ok(Working { cache: self, name: name.to_owned() })
     }
 
     /// Keeps an answer; the first one, if there are several.
     pub(crate) fn keep(&self, name: &str, content: Content, answer: Answer, now: Instant) {
-        let mut kept = self.lock();
-        kept.forget(now, self.window);
-        if kept.by_name.contains_key(name) {
+        let mut state = self.lock();
+        state.forget(now, self.window);
+        if state.by_name.contains_key(name) {
             return;
         }
-        kept.bytes += ENTRY_BYTES + name.len() + answer.bytes();
-        kept.by_name.insert(name.to_owned(), Entry { content, answer });
-        kept.order.push_back((now, name.to_owned()));
-        while BYTES_MAX < kept.bytes {
-            kept.forget_one();
+        state.bytes += ENTRY_BYTES + name.len() + answer.bytes();
+        state.by_name.insert(name.to_owned(), Entry { content, answer });
+        state.order.push_back((now, name.to_owned()));
+        while BYTES_MAX < state.bytes {
+            state.forget_one();
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Kept> {
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, CacheState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Kept {
+impl CacheState {
     fn forget(&mut self, now: Instant, window: Duration) {
         while self.order.front().is_some_and(|(since, _)| window <= now - *since) {
             self.forget_one();
