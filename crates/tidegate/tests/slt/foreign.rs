@@ -109,7 +109,7 @@ impl ColumnType for AnyType {
 
 /// The results of all files together.
 #[derive(Debug, Default)]
-struct Found {
+struct Summary {
     queries: usize,
     same: usize,
     /// Queries of tables that no statement of Tidegate could create.
@@ -167,7 +167,7 @@ pub(super) fn the_suite_of_datafusion_differs_only_as_listed() -> Result<(), Fai
         return Ok(());
     };
     let files = Mutex::new(files_of(&folder));
-    let found = Mutex::new(Found::default());
+    let found = Mutex::new(Summary::default());
     std::thread::scope(|scope| {
         for _ in 0..FILES {
             scope.spawn(|| {
@@ -179,7 +179,7 @@ pub(super) fn the_suite_of_datafusion_differs_only_as_listed() -> Result<(), Fai
         }
     });
     let found = found.into_inner().expect("no panic");
-    let Found { queries, same, unreachable, .. } = found;
+    let Summary { queries, same, unreachable, .. } = found;
     eprintln!("{queries} queries of others: {same} as expected, {unreachable} without tables");
     let refused = found.refused.iter();
     let refused = refused.map(|(why, (count, sql))| format!("refused {count}: {why} | {sql}"));
@@ -198,7 +198,7 @@ pub(super) fn the_suite_of_datafusion_differs_only_as_listed() -> Result<(), Fai
 }
 
 /// Runs a file on a database of its own.
-fn run_file(folder: &Path, file: &Path, found: &Mutex<Found>) {
+fn run_file(folder: &Path, file: &Path, found: &Mutex<Summary>) {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(WORKERS)
         .thread_stack_size(STACK_BYTES)
@@ -223,7 +223,7 @@ struct Foreign {
 }
 
 impl Foreign {
-    async fn run(&mut self, record: Record<AnyType>, found: &Mutex<Found>) {
+    async fn run(&mut self, record: Record<AnyType>, found: &Mutex<Summary>) {
         match record {
             Record::Statement { conditions, sql, expected, .. } if is_theirs(&conditions) => {
                 let is_error = matches!(expected, StatementExpect::Error(_));
@@ -292,7 +292,7 @@ impl Foreign {
         sql: &str,
         expected: QueryExpect<AnyType>,
         outcome: Result<Vec<String>, Error>,
-        found: &Mutex<Found>,
+        found: &Mutex<Summary>,
     ) {
         found.lock().expect("no panic").queries += 1;
         let (results, sort_mode) = match expected {
@@ -319,7 +319,7 @@ impl Foreign {
         }
     }
 
-    fn refused(&self, sql: &str, error: &Error, found: &Mutex<Found>) {
+    fn refused(&self, sql: &str, error: &Error, found: &Mutex<Summary>) {
         let condition = error.condition();
         let text = TestError::of(error).to_string();
         if condition == Condition::Internal || condition == Condition::QueryCanceled {
@@ -338,7 +338,7 @@ impl Foreign {
         }
     }
 
-    fn add(&self, found: &Mutex<Found>, sql: &str, theirs: &str, ours: &str) {
+    fn add(&self, found: &Mutex<Summary>, sql: &str, theirs: &str, ours: &str) {
         let (theirs, ours) = (short(theirs, ROW_MAX), short(ours, ROW_MAX));
         let line = format!("{} | {} | {theirs} | {ours}", self.name, short(sql, SQL_MAX));
         found.lock().expect("no panic").differences.insert(line);
