@@ -1,7 +1,7 @@
 //! The account of the statement that a thread works for: its stop flag, and the memory of the
 //! values that its expressions produce.
 //!
-//! - account-1. Every poll of an operator (`control::guard`) and all planning
+//! - account-1. Every poll of an operator (`control::cancel_check`) and all planning
 //!   (`control::plan_spawned`) happens inside an account, so that functions find it without an
 //!   argument: those that fold a constant while a query is planned as well as those that run.
 //! - account-2. Large values that are alive at the same time inside one operator have together at

@@ -1,8 +1,9 @@
 //! Timeout and cancellation: the running time of a statement, and its end before it is done.
 //!
-//! - control-1. Between any two operators of a running plan there is a guard (`guard`), which
-//!   checks before each batch that the statement may continue. So after a timeout, or the drop of
-//!   its stream, every operator ends with its current batch: nothing more is read.
+//! - control-1. Between any two operators of a running plan there is a cancel check
+//!   (`cancel_check`), which checks before each batch that the statement may continue. So after a
+//!   timeout, or the drop of its stream, every operator ends with its current batch: nothing more
+//!   is read.
 //! - control-2. A wait for rows, or for a plan, ends with the timeout or a cancel (`rows`). A
 //!   client on a thread outside the statement sees the end at once, whatever the statement's
 //!   threads do (`CancelHandle::ended`).
@@ -10,8 +11,8 @@
 //!   a slow statement. Our own writers are not readers: an INSERT that is slow to write is a slow
 //!   statement.
 //! - control-4. However long a statement works, other tasks on its threads run after milliseconds
-//!   and one step of an operator (`guard`). A step can last seconds: a server gives each statement
-//!   threads of its own, so that only tasks of the same statement wait for it.
+//!   and one step of an operator (`cancel_check`). A step can last seconds: a server gives each
+//!   statement threads of its own, so that only tasks of the same statement wait for it.
 //!
 //! One step of an operator is not interrupted, with these exceptions:
 //!
@@ -31,15 +32,15 @@
 //! applied as a whole or not at all.
 
 mod turn;
-mod guard;
+mod cancel_check;
 mod plan_text;
 mod asking;
 mod join_filter;
-mod kept;
+mod collected_values;
 mod sort_keys;
 mod rows;
 
-pub(crate) use guard::guarded;
+pub(crate) use cancel_check::with_cancel_checks;
 pub(crate) use plan_text::PlanText;
 pub(crate) use rows::{
     OnComplete, Reader, finish_in_time, panicked, plan_spawned, run, run_inline,

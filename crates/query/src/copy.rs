@@ -32,7 +32,7 @@ use crate::parse::statement::copy::{Copy, CopyPlace, CopySource};
 use crate::parse::{Name, Statement, blanked, parse_statement};
 use crate::position::Position;
 use crate::session::{Session, StatementOptions};
-use crate::show::{copied, copy_canceled, copy_queued, snapshot};
+use crate::system_tables::{copied, copy_canceled, copy_queued, snapshot};
 use crate::transaction_buffer::CopyBuffer;
 
 /// A COPY whose rows go over the connection of its client.

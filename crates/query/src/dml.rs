@@ -36,7 +36,7 @@ use crate::account::Account;
 use crate::answer::Done;
 use crate::cancel::CancelState;
 use crate::changes::TemporaryTable;
-use crate::control::{Reader, finish_in_time, guarded, plan_spawned, run};
+use crate::control::{Reader, finish_in_time, plan_spawned, run, with_cancel_checks};
 use crate::error::{Error, Result};
 use crate::parse::rows::table_of;
 use crate::parse::{Insert, Modification, Name, RowChange};
@@ -324,7 +324,7 @@ impl RowChanges<'_> {
 
     fn run(&self, planned: PlannedRows) -> Result<Running> {
         let PlannedRows { plan, snapshot, columns, sets, notices } = planned;
-        let plan = guarded(plan, &self.stop)?;
+        let plan = with_cancel_checks(plan, &self.stop)?;
         self.listing.runs(&plan);
         let stream = run(plan, Arc::clone(&self.context), &self.stop, Reader::Writer, None)?;
         Ok(Running { stream, snapshot, columns, sets, notices })

@@ -43,7 +43,7 @@ use crate::answer::{Answer, Done};
 use crate::bulk::{BulkIo, NoBulk};
 use crate::cancel::CancelState;
 use crate::context::{EngineContext, StatementContext, parameter};
-use crate::control::{PlanText, Reader, finish_in_time, guarded, plan_spawned, run};
+use crate::control::{PlanText, Reader, finish_in_time, plan_spawned, run, with_cancel_checks};
 use crate::ddl;
 use crate::dml::{Changed, RowChanges};
 use crate::error::{Error, Result, SettingProblem};
@@ -63,8 +63,8 @@ use crate::position::Position;
 use crate::running_queries::{Listing, RunningQueries};
 use crate::server_info::{NoServerInfo, ServerInfo};
 use crate::session::{Session, StatementOptions, reset, set};
-use crate::show::{canceled, show};
 use crate::spill::SpillFolder;
+use crate::system_tables::{canceled, show};
 use changing::changing;
 use reading::reserve_reading;
 
@@ -471,7 +471,7 @@ impl Engine {
         let sql = Arc::clone(&bound.sql);
         let (planned, context) = self.plan(bound, &begun).await?;
         let Begun { stop, listing, .. } = begun;
-        let plan = guarded(Arc::clone(&planned.plan), &stop)?;
+        let plan = with_cancel_checks(Arc::clone(&planned.plan), &stop)?;
         listing.runs(&plan);
         let took = self.took(&planned, Duration::ZERO);
         let stream = run(plan, context, &stop, Reader::Client, took)?;
@@ -535,7 +535,7 @@ impl Engine {
     async fn explain(&self, bound: Bound, how: Explain, begun: &Begun) -> Result<Answer> {
         let (PlannedQuery { plan, .. }, context) = self.plan(bound, begun).await?;
         let text = if how.analyze {
-            let plan = guarded(plan, &begun.stop)?;
+            let plan = with_cancel_checks(plan, &begun.stop)?;
             begun.listing.runs(&plan);
             let mut stream = run(Arc::clone(&plan), context, &begun.stop, Reader::Writer, None)?;
             while let Some(batch) = stream.next().await {

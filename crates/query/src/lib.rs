@@ -6,9 +6,9 @@
 //! - Every error gives its position in the statement, if that can be known (`error`).
 //!
 //! The path of a statement: `engine` asks `parse` for its kind; tables are changed by `ddl`, their
-//! rows by `dml` and `copy`, and shown by `show`; a query is planned by `plan`, reads through
-//! `scan`, and is stopped by `control`. Meanwhile `running_queries` lists it, and other sessions
-//! can cancel it.
+//! rows by `dml` and `copy`, and shown by `system_tables`; a query is planned by `plan`, reads
+//! through `scan`, and is stopped by `control`. Meanwhile `running_queries` lists it, and other
+//! sessions can cancel it.
 //!
 //! The modules stand in the order of their layers: each uses those above it in this list.
 //! Not here: storing rows (`storage`), importing them (`ingest`), the wire (`server`).
@@ -47,8 +47,8 @@ mod numbers;
 mod running_queries;
 mod context;
 mod engine_functions;
-mod catalog;
-mod show;
+mod pg_catalog;
+mod system_tables;
 mod timeseries;
 mod plan;
 mod table_schema;
@@ -64,7 +64,6 @@ pub use bulk::{
     BulkSink,
 };
 pub use cancel::{CancelHandle, CancelReason, Timeout};
-pub use catalog::parse_list;
 pub use copy::CopyStream;
 pub use datafusion::execution::SendableRecordBatchStream;
 pub use engine::{CachedAnswer, Described, Engine};
@@ -82,6 +81,7 @@ pub use parse::{
     TableDefinition, Token, TokenKind, first_token, next_token, parse_column_type,
     parse_create_table, split_statements, tokenize,
 };
+pub use pg_catalog::parse_list;
 pub use plan::Parameter;
 pub use position::Position;
 pub use role::Role;

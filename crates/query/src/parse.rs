@@ -6,7 +6,7 @@
 //! The grammar is that of `CREATE TABLE`, `ALTER TABLE`, `SHOW`, `SET` and similar statements, and
 //! of the parts of `INSERT`, `UPDATE` and `DELETE` before their queries and expressions; QuestDB's
 //! clauses that change nothing here are accepted with a notice. Not here: executing statements
-//! (`ddl`, `dml`, `show`), and queries (`plan`).
+//! (`ddl`, `dml`, `system_tables`), and queries (`plan`).
 
 mod token;
 mod cursor;

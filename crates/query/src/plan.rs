@@ -28,7 +28,7 @@ mod set_keys;
 mod declared;
 mod recursive;
 mod empty_subqueries;
-mod kept_filters;
+mod safe_filter_pushdown;
 mod null_keys;
 mod float_joins;
 mod calculated_keys;
@@ -80,10 +80,10 @@ use crate::scan::order::in_table_order;
 use crate::scan::{ScanOrder, ScanTable};
 use crate::session::Session;
 use crate::sql::clauses::Clauses;
-use crate::sql::select_rewrite::mark_blocks;
-use crate::timeseries::{MarkedRelations, TimeSeriesPlanner, designated};
+use crate::sql::select_rewrite::rewrite_blocks;
+use crate::timeseries::{ClauseRelations, TimeSeriesPlanner, designated};
 use crate::types::float_order;
-use crate::{catalog, functions};
+use crate::{functions, pg_catalog};
 use cache::NewPlan;
 use order::limits_in_table_order;
 use purpose::{Purpose, TargetRows as Rows};
@@ -190,7 +190,7 @@ async fn plan_parsed(
 ) -> Result<PlannedQuery> {
     let (names, notices) = (query.names.clone(), query.notices.clone());
     let predicates = query.predicates.take();
-    let in_one = catalog::names_catalog(query.statement.as_mut()).then(|| in_one_part(state));
+    let in_one = pg_catalog::names_catalog(query.statement.as_mut()).then(|| in_one_part(state));
     let state = in_one.as_ref().unwrap_or(state);
     let purpose = Purpose::default();
     let (written, snapshots) = logical_plan(state, database, key.sql, query, &purpose)?;
@@ -285,8 +285,8 @@ pub(crate) fn planned_tree(mut tables: Tables<'_>, query: PendingQuery<'_>) -> R
     let PendingQuery { sql, mut statement, mut clauses, aggregates, .. } = query;
     let tree = tree_of(&mut statement);
     write_out_joins(sql, &tables, tree, &mut clauses)?;
-    let marks = mark_blocks(sql, tree, clauses, &|name| aggregates.contains(name));
-    tables.relations.push(Arc::new(MarkedRelations::new(tables.state, marks, aggregates)));
+    let rewritten = rewrite_blocks(sql, tree, clauses, &|name| aggregates.contains(name));
+    tables.relations.push(Arc::new(ClauseRelations::new(tables.state, rewritten, aggregates)));
     Ok(SqlToRel::new(&tables).statement_to_plan(statement)?)
 }
 

@@ -7,7 +7,7 @@
 //! - Filters, and what divides rows among streams, gather no more than a few wide rows (filter-1,
 //!   repartition-1).
 //!
-//! Users see nothing of it: the pieces have the name of guards (guard-1), and the
+//! Users see nothing of it: the pieces have the name of cancel checks (cancel_check-1), and the
 //! projections that of their own.
 
 mod filter;
@@ -37,15 +37,15 @@ use tidegate_model::limits::{FRAME_VALUES, SLICE_BYTES, VALUES_BYTES};
 
 use crate::account::{forget_values, with_values_bytes_max};
 use crate::error::{ClauseProblem, Error, innermost};
-use crate::functions::bounded::kept::keeps_values;
+use crate::functions::bounded::collecting::collects_values;
 use crate::functions::bounded::makes_values;
 use crate::operators::unary::{Unary, unary};
 use crate::value_bytes::{bytes_of_rows, constant_bytes};
 use filter::parted;
 use repartition::narrow;
 
-/// The beginning is the name of guards, which are not shown.
-const NAME: &str = "GuardExec (slices)";
+/// The beginning is the name of cancel checks, which are not shown.
+const NAME: &str = "CancelCheckExec (slices)";
 
 /// Constants that have less together are no reason to cut a batch.
 const CONSTANT_BYTES: u64 = 4 << 10;
@@ -60,7 +60,7 @@ struct Made {
     /// Texts of numbers or lists.
     shows: bool,
     /// For each row all values of a frame.
-    keeps_values: bool,
+    collects_values: bool,
     /// The bytes of all constants.
     constants: u64,
 }
@@ -75,7 +75,7 @@ impl Made {
         };
         let mut made = Made {
             makes_values: plan.is::<UnnestExec>(),
-            keeps_values: windows.iter().any(|window| keeps_values(window.name())),
+            collects_values: windows.iter().any(|window| collects_values(window.name())),
             ..Made::default()
         };
         plan.apply_expressions(&mut |root| {
@@ -101,12 +101,12 @@ impl Made {
 
     /// Returns the limits of its slices; `None` if batches are not cut for it.
     fn cut(self) -> Option<Cut> {
-        let Made { makes_values, shows, keeps_values, constants } = self;
-        if !makes_values && !shows && !keeps_values && constants < CONSTANT_BYTES {
+        let Made { makes_values, shows, collects_values, constants } = self;
+        if !makes_values && !shows && !collects_values && constants < CONSTANT_BYTES {
             return None;
         }
         let rows_max = usize::try_from(SLICE_BYTES / constants.max(1)).unwrap_or(usize::MAX);
-        let bytes_max = match (keeps_values, shows) {
+        let bytes_max = match (collects_values, shows) {
             (true, _) => SLICE_BYTES / FRAME_VALUES,
             (false, true) => SLICE_BYTES / SHOWN,
             (false, false) => SLICE_BYTES,
@@ -404,7 +404,7 @@ mod tests {
 
     use super::*;
     use crate::cancel::{CancelState, Timeout};
-    use crate::control::{PlanText, guarded};
+    use crate::control::{PlanText, with_cancel_checks};
     use crate::functions::bounded::bounded;
     use crate::value_bytes::bytes_of;
 
@@ -429,7 +429,7 @@ mod tests {
 
     fn run(plan: ProjectionExec) -> Result<Vec<RecordBatch>> {
         let stop = Arc::new(CancelState::new(Timeout::Never));
-        let plan = guarded(Arc::new(plan), &stop).unwrap();
+        let plan = with_cancel_checks(Arc::new(plan), &stop).unwrap();
         block_on(collect(plan, Arc::new(TaskContext::default())))
     }
 
@@ -465,10 +465,10 @@ mod tests {
     fn users_see_no_pieces() {
         let plan = projection(|call| call("upper", vec![col("text")]));
         let stop = Arc::new(CancelState::new(Timeout::Never));
-        let plan = guarded(Arc::new(plan), &stop).unwrap();
+        let plan = with_cancel_checks(Arc::new(plan), &stop).unwrap();
         let format = DisplayFormatType::Default;
         let text = PlanText { plan: plan.as_ref(), format, has_metrics: false }.to_string();
-        assert!(text.starts_with("ProjectionExec") && !text.contains("Guard"), "{text}");
+        assert!(text.starts_with("ProjectionExec") && !text.contains("CancelCheck"), "{text}");
         assert_eq!(text.lines().count(), 2, "{text}");
     }
 }

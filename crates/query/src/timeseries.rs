@@ -14,7 +14,7 @@
 
 mod designated;
 mod relations;
-mod pick;
+mod limit_from_end;
 mod fill;
 mod keys;
 pub(crate) mod latest_clause;
@@ -36,13 +36,13 @@ use datafusion::physical_planner::{ExtensionPlanner, PhysicalPlanner};
 
 use crate::operators::unary::UnaryExec;
 pub(crate) use designated::designated;
-pub(crate) use relations::MarkedRelations;
+pub(crate) use relations::ClauseRelations;
 
 use asof::AsofJoin;
 use designated::Designated;
 use fill::FillGaps;
 use latest::{LatestOn, LatestWork};
-use pick::{PickRows, PickWork};
+use limit_from_end::{LimitFromEnd, LimitFromEndWork};
 
 pub(crate) fn extension(node: impl UserDefinedLogicalNodeCore) -> LogicalPlan {
     LogicalPlan::Extension(Extension { node: Arc::new(node) })
@@ -51,7 +51,7 @@ pub(crate) fn extension(node: impl UserDefinedLogicalNodeCore) -> LogicalPlan {
 /// Returns true for an operator that plan templates may have: it depends only on its input, and
 /// keeps no state of a run.
 pub(crate) fn fits_template(node: &dyn ExecutionPlan) -> bool {
-    node.is::<UnaryExec<LatestWork>>() || node.is::<UnaryExec<PickWork>>()
+    node.is::<UnaryExec<LatestWork>>() || node.is::<UnaryExec<LimitFromEndWork>>()
 }
 
 /// The planner of operators for our logical nodes.
@@ -71,8 +71,8 @@ impl ExtensionPlanner for TimeSeriesPlanner {
     ) -> Result<Option<Arc<dyn ExecutionPlan>>> {
         let node = node.as_any();
         let [input, ..] = inputs else { return Ok(None) };
-        if let Some(pick) = node.downcast_ref::<PickRows>() {
-            return Ok(Some(pick.exec(Arc::clone(input))));
+        if let Some(limit) = node.downcast_ref::<LimitFromEnd>() {
+            return Ok(Some(limit.exec(Arc::clone(input))));
         }
         if let Some(fill) = node.downcast_ref::<FillGaps>() {
             return Ok(Some(fill.exec(Arc::clone(input))));

@@ -2,8 +2,8 @@
 //!
 //! - Such an expression checks before each evaluation, and fails once the statement has been
 //!   stopped. So an operator that evaluates it often ends within one of its steps.
-//! - asking-1. Once a step has lasted for a turn (`guard`), a long evaluation blocks none of the
-//!   runtime's workers: another thread takes over the tasks that wait for this one.
+//! - asking-1. Once a step has lasted for a turn (`cancel_check`), a long evaluation blocks none of
+//!   the runtime's workers: another thread takes over the tasks that wait for this one.
 //!
 //! Users do not see these expressions: they are added after planning, and display as the inner one.
 

@@ -62,7 +62,7 @@ mod tests {
 
     use super::*;
     use crate::cancel::{CancelReason, Timeout};
-    use crate::control::guarded;
+    use crate::control::with_cancel_checks;
     use crate::error::Error;
 
     /// The evaluation that stops the statement.
@@ -177,7 +177,7 @@ mod tests {
                 let join = NestedLoopJoinExec::try_new(left, right, Some(filter), &inner, None);
                 Arc::new(join.unwrap())
             };
-            let plan = guarded(join, &stop).unwrap();
+            let plan = with_cancel_checks(join, &stop).unwrap();
             let error = collect(plan, Arc::new(TaskContext::default())).await.unwrap_err();
             let reason = CancelReason::Abandoned;
             assert!(matches!(Error::from(error), Error::Canceled { reason: it } if it == reason));
@@ -199,7 +199,7 @@ mod tests {
             let filter = Some(counted.filter());
             let inner = JoinType::Inner;
             let join = NestedLoopJoinExec::try_new(rows(), rows(), filter, &inner, None);
-            let plan = guarded(Arc::new(join.unwrap()), &stop).unwrap();
+            let plan = with_cancel_checks(Arc::new(join.unwrap()), &stop).unwrap();
             let (began, begun) = tokio::sync::oneshot::channel();
             let join = tokio::spawn(async move {
                 began.send(()).unwrap();

@@ -1,13 +1,13 @@
 //! The text of a plan, as EXPLAIN shows it: an operator a line, indented by two blanks more than
 //! the one above it.
 //!
-//! Guards are not shown, nor other operators that are added to every plan (guard-1).
+//! Cancel checks are not shown, nor other operators that are added to every plan (cancel_check-1).
 
 use std::fmt;
 
 use datafusion::physical_plan::{DisplayFormatType, ExecutionPlan};
 
-use super::guard::is_guard;
+use super::cancel_check::is_cancel_check;
 
 /// A plan to be shown.
 #[derive(Clone, Copy)]
@@ -26,7 +26,7 @@ impl fmt::Display for PlanText<'_> {
 
 impl PlanText<'_> {
     fn write(self, f: &mut fmt::Formatter<'_>, depth: usize) -> fmt::Result {
-        let is_shown = !is_guard(self.plan);
+        let is_shown = !is_cancel_check(self.plan);
         if is_shown {
             write!(f, "{:indent$}", "", indent = 2 * depth)?;
             self.plan.fmt_as(self.format, f)?;
@@ -55,7 +55,7 @@ mod tests {
 
     use super::*;
     use crate::cancel::{CancelState, Timeout};
-    use crate::control::guarded;
+    use crate::control::with_cancel_checks;
 
     #[test]
     fn plans_are_shown_without_guards() {
@@ -63,14 +63,14 @@ mod tests {
         let one = Arc::new(CoalescePartitionsExec::new(row()));
         let plan = UnionExec::try_new(vec![one, row()]).unwrap();
         let stop = Arc::new(CancelState::new(Timeout::Never));
-        let guarded = guarded(Arc::clone(&plan), &stop).unwrap();
-        assert!(displayable(guarded.as_ref()).indent(false).to_string().contains("Guard"));
+        let checked = with_cancel_checks(Arc::clone(&plan), &stop).unwrap();
+        assert!(displayable(checked.as_ref()).indent(false).to_string().contains("CancelCheck"));
         for (format, is_verbose) in
             [(DisplayFormatType::Default, false), (DisplayFormatType::Verbose, true)]
         {
-            let text = PlanText { plan: guarded.as_ref(), format, has_metrics: false }.to_string();
+            let text = PlanText { plan: checked.as_ref(), format, has_metrics: false }.to_string();
             let expected = displayable(plan.as_ref()).indent(is_verbose).to_string();
-            assert_eq!(text, expected, "guard-1");
+            assert_eq!(text, expected, "cancel_check-1");
         }
     }
 }

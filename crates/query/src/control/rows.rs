@@ -103,7 +103,8 @@ pub(crate) fn plan_spawned<T: Send + 'static>(
     })
 }
 
-/// Runs a plan that is guarded by `stop`, and says how long it has worked when its rows have ended.
+/// Runs a plan that has cancel checks of `stop`, and says how long it has worked when its rows have
+/// ended.
 pub(crate) fn run(
     plan: Arc<dyn ExecutionPlan>,
     context: Arc<TaskContext>,
@@ -400,7 +401,7 @@ mod tests {
 
     use super::*;
     use crate::cancel::{CancelReason, Timeout};
-    use crate::control::guarded;
+    use crate::control::with_cancel_checks;
 
     const PARTITIONS: usize = 2;
 
@@ -478,7 +479,7 @@ mod tests {
         let nothing = Arc::new(Literal::new(ScalarValue::Boolean(Some(false))));
         let filter = FilterExec::try_new(nothing, Arc::new(Endless::new(given))).unwrap();
         let plan = Arc::new(CoalescePartitionsExec::new(Arc::new(filter)));
-        let plan = guarded(plan, stop).unwrap();
+        let plan = with_cancel_checks(plan, stop).unwrap();
         run(plan, Arc::default(), stop, Reader::Client, None).unwrap()
     }
 
@@ -556,7 +557,7 @@ mod tests {
         let given = Arc::new(AtomicU64::new(0));
         let plan = Arc::new(CoalescePartitionsExec::new(Arc::new(Endless::new(&given))));
         let stop = Arc::new(CancelState::new(Timeout::After(Duration::from_secs(30))));
-        let plan = guarded(plan, &stop).unwrap();
+        let plan = with_cancel_checks(plan, &stop).unwrap();
         let mut rows = run(plan, Arc::default(), &stop, Reader::Client, None).unwrap();
         for _ in 0..3 {
             assert!(rows.next().await.unwrap().is_ok());
@@ -625,7 +626,7 @@ mod tests {
         let given = Arc::new(AtomicU64::new(0));
         let plan = Arc::new(CoalescePartitionsExec::new(Arc::new(Endless::new(&given))));
         let stop = Arc::new(CancelState::new(Timeout::Never));
-        let plan = guarded(plan, &stop).unwrap();
+        let plan = with_cancel_checks(plan, &stop).unwrap();
         let mut rows = run(plan, Arc::default(), &stop, Reader::Client, None).unwrap();
         yield_often().await;
         assert!(stop.waiting().is_some() && Arc::strong_count(&given) > 1);

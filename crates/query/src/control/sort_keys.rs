@@ -4,7 +4,7 @@
 //!   each batch of a run: so it ends within one of them (`asking`), and not when all gathered rows
 //!   are sorted.
 //! - sort_keys-2. Such a sort displays its original keys, and the operators above it see the
-//!   original order (`guard`): only the evaluated expression differs.
+//!   original order (`cancel_check`): only the evaluated expression differs.
 //!
 //! A sort with a limit keeps few rows, and sorts them with each batch: it needs no such keys.
 
@@ -51,7 +51,7 @@ mod tests {
 
     use super::*;
     use crate::cancel::Timeout;
-    use crate::control::{PlanText, guarded};
+    use crate::control::{PlanText, with_cancel_checks};
 
     /// The evaluation of a key in which the statement is stopped.
     const LAST: u64 = 5;
@@ -136,7 +136,7 @@ mod tests {
             PhysicalSortExpr::new(Arc::new(Column::new("m", 1)), options),
         ];
         let sort = Arc::new(SortExec::new(LexOrdering::new(keys).unwrap(), input));
-        let plan = guarded(Arc::clone(&sort) as _, &stop).unwrap();
+        let plan = with_cancel_checks(Arc::clone(&sort) as _, &stop).unwrap();
         let format = DisplayFormatType::Default;
         let text =
             |plan: &dyn ExecutionPlan| PlanText { plan, format, has_metrics: false }.to_string();

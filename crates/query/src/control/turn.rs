@@ -1,4 +1,4 @@
-//! Turns: how long a task works on its thread before it yields to others (`guard`).
+//! Turns: how long a task works on its thread before it yields to others (`cancel_check`).
 
 use std::cell::Cell;
 use std::task::{Context, Poll};
@@ -11,8 +11,8 @@ use tokio::time::Instant;
 const TURN: Duration = Duration::from_millis(5);
 
 thread_local! {
-    /// The task that works on this thread, and its start. Guards of a task share it, so that the
-    /// task yields once and not once for each of them.
+    /// The task that works on this thread, and its start. Cancel checks of a task share it, so that
+    /// the task yields once and not once for each of them.
     static WORKING: Cell<Option<(Option<task::Id>, Instant)>> = const { Cell::new(None) };
 }
 
@@ -40,7 +40,7 @@ pub(super) fn give_way(context: &Context<'_>) -> Poll<()> {
     })
 }
 
-/// True if the task on this thread has used its turn, and must yield at the next guard.
+/// True if the task on this thread has used its turn, and must yield at the next cancel check.
 pub(super) fn turn_is_over() -> bool {
     let is_over = |(known, since): (Option<task::Id>, Instant)| {
         known == task::try_id() && TURN <= since.elapsed()

@@ -13,7 +13,7 @@ use tidegate_storage::Snapshot;
 use super::RowChanges;
 use super::write::{Work, write_and_look};
 use crate::changes::batch::widened;
-use crate::control::{Reader, finish_in_time, guarded, plan_spawned, run};
+use crate::control::{Reader, finish_in_time, plan_spawned, run, with_cancel_checks};
 use crate::error::Result;
 use crate::parse::{Name, RowChange, Target};
 use crate::plan::{ParameterTypes, Returning, describe_returning};
@@ -97,7 +97,7 @@ impl RowChanges<'_> {
             returning.plan(&snapshot, &whole).await
         });
         let (plan, schema) = finish_in_time(task, &self.stop).await?;
-        let plan = guarded(plan, &self.stop)?;
+        let plan = with_cancel_checks(plan, &self.stop)?;
         let mut stream = run(plan, Arc::clone(&self.context), &self.stop, Reader::Writer, None)?;
         let mut batches = Vec::new();
         while let Some(batch) = stream.next().await {

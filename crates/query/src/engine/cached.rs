@@ -19,7 +19,7 @@ use tokio::time::Instant;
 
 use super::{Begun, Engine, renamed};
 use crate::answer::Answer;
-use crate::control::{OnComplete, guarded, panicked, run_inline};
+use crate::control::{OnComplete, panicked, run_inline, with_cancel_checks};
 use crate::error::{Error, Result};
 use crate::plan::{CachedQuery, Parameter, PlanKey, PlannedQuery};
 use crate::session::{Session, StatementOptions};
@@ -99,7 +99,7 @@ impl Engine {
         let planned = PlannedQuery::of_template(cached, &begun.stop).expect("it is quick")?;
         let context = self.quick_context(&begun);
         let Begun { stop, listing, .. } = begun;
-        let plan = guarded(Arc::clone(&planned.plan), &stop)?;
+        let plan = with_cancel_checks(Arc::clone(&planned.plan), &stop)?;
         listing.runs(&plan);
         let took = self.took(&planned, start.elapsed()).expect("its plan is kept");
         let stream = run_inline(plan, context, &stop, threads, took)?;

@@ -11,10 +11,10 @@
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
 use tidegate_model::limits::SQL_UNRESERVED_BYTES;
 
-use crate::catalog::parse_list;
 use crate::context::EngineContext;
 use crate::error::Result;
 use crate::parse::{Token, TokenKind, count_tokens};
+use crate::pg_catalog::parse_list;
 use crate::plan::Parameter;
 
 /// Bytes for each token: the token, its part of the tree, and copies of both.

@@ -68,7 +68,7 @@ pub enum SyntaxError {
     #[error("there is no statement")]
     Empty,
     /// Another token is expected.
-    #[error("expected {expected}, found {}", Found(.found))]
+    #[error("expected {expected}, found {}", FoundToken(.found))]
     Unexpected {
         /// The expected token.
         expected: String,
@@ -528,9 +528,9 @@ pub enum TextProblem {
     TooManyWindows,
 }
 
-struct Found<'a>(&'a Option<String>);
+struct FoundToken<'a>(&'a Option<String>);
 
-impl fmt::Display for Found<'_> {
+impl fmt::Display for FoundToken<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0 {
             Some(text) => write!(f, "`{text}`"),

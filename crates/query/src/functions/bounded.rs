@@ -20,7 +20,7 @@ mod regex;
 pub(crate) mod operators;
 mod broadcast;
 mod windows;
-pub(crate) mod kept;
+pub(crate) mod collecting;
 #[cfg(test)]
 mod tests;
 
@@ -49,7 +49,7 @@ use call::Call;
 use category::{Growth, growth_of};
 use work::{Slice, Work, slices};
 
-pub(crate) use kept::check_window;
+pub(crate) use collecting::check_window;
 pub(crate) use operators::{Stage, bound_expr, bound_functions_of};
 
 /// The bytes of a value of a fixed width that is a short text or list: the digits of a hash, say.

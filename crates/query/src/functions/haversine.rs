@@ -58,7 +58,7 @@ impl AggregateUDFImpl for Haversine {
     }
 
     fn accumulator(&self, _: AccumulatorArgs<'_>) -> Result<Box<dyn Accumulator>> {
-        Ok(Box::new(Way::default()))
+        Ok(Box::new(Track::default()))
     }
 }
 
@@ -79,9 +79,9 @@ impl Point {
 }
 
 #[derive(Debug, Default)]
-struct Way(Vec<Point>);
+struct Track(Vec<Point>);
 
-impl Accumulator for Way {
+impl Accumulator for Track {
     fn update_batch(&mut self, values: &[ArrayRef]) -> Result<()> {
         let (lat, lon) =
             (cast(&values[0], &DataType::Float64)?, cast(&values[1], &DataType::Float64)?);
@@ -122,12 +122,12 @@ impl Accumulator for Way {
         self.0.sort_by_key(|point| point.ts);
         let steps = self.0.windows(2).map(|pair| pair[0].distance(pair[1]));
         // `sum` would return -0 for no steps.
-        let way = steps.fold(0.0, |way, step| way + step);
-        Ok(ScalarValue::Float64((!self.0.is_empty()).then_some(way)))
+        let length = steps.fold(0.0, |length, step| length + step);
+        Ok(ScalarValue::Float64((!self.0.is_empty()).then_some(length)))
     }
 
     fn size(&self) -> usize {
-        size_of::<Way>() + self.0.capacity() * size_of::<Point>()
+        size_of::<Track>() + self.0.capacity() * size_of::<Point>()
     }
 }
 

@@ -40,15 +40,15 @@ mod tests {
     use datafusion::execution::SessionStateBuilder;
 
     use super::*;
-    use crate::catalog::catalog_functions;
     use crate::engine_functions::engine_functions;
     use crate::functions::{
         AGGREGATES, AT_TIME_ZONE, LIST_CONTAINS, LIST_LENGTH, LIST_OVERLAPS, SCALARS,
         SIMILAR_PATTERN, TRUNC_YEARS,
     };
+    use crate::pg_catalog::catalog_functions;
     use crate::plan::query_text::REWRITTEN_CALLS;
-    use crate::show::TABLE_FUNCTIONS;
     use crate::sql::rewritten::REWRITTEN_AGGREGATES;
+    use crate::system_tables::TABLE_FUNCTIONS;
     use crate::types::date_assignment::WHOLE_DAY;
 
     /// Returns the functions of the registry, by kind and name.

@@ -31,8 +31,8 @@ use tidegate_model::limits::{SLICE_BYTES, VALUES_BYTES};
 use crate::error::{ClauseProblem, Error};
 use crate::operators::unary::{Unary, unary};
 
-/// The beginning is the name of guards, which are not shown.
-const NAME: &str = "GuardExec (copied)";
+/// The beginning is the name of cancel checks, which are not shown.
+const NAME: &str = "CancelCheckExec (copied)";
 
 /// The bytes that a copy of a number, or of the view of a text, takes.
 const VIEW_BYTES: u64 = 16;

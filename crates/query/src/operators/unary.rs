@@ -3,8 +3,8 @@
 //!
 //! - Unless an operator says otherwise, it only changes how the rows of its input arrive (batch
 //!   sizes, memory accounting): columns, number of partitions, order and all other properties are
-//!   those of the input. `EXPLAIN` does not show an operator whose name begins with that of guards
-//!   (guard-1).
+//!   those of the input. `EXPLAIN` does not show an operator whose name begins with that of cancel
+//!   checks (cancel_check-1).
 
 use std::fmt;
 use std::sync::Arc;

@@ -40,8 +40,8 @@ use super::copied::{NARROW_BYTES, too_large, widest_bytes};
 use crate::operators::unary::{Unary, unary};
 use crate::value_bytes::{bytes_of, bytes_of_rows, constant_bytes};
 
-/// The beginning is the name of guards, which are not shown.
-const NAME: &str = "GuardExec (windows)";
+/// The beginning is the name of cancel checks, which are not shown.
+const NAME: &str = "CancelCheckExec (windows)";
 
 /// The name of the memory of windows in messages.
 const CONSUMER: &str = "WindowRows";

@@ -71,7 +71,7 @@ pub(crate) struct NewColumn {
 }
 
 /// The options of a column that have been read so far.
-struct Said<'a> {
+struct ParsedOptions<'a> {
     column: &'a str,
     notices: &'a mut Vec<String>,
     default: Option<DefaultClause>,
@@ -215,7 +215,7 @@ fn on_commit(cursor: &mut Cursor<'_>, table: &mut TableDefinition) -> Result<()>
     if !cursor.take_words(&["ON", "COMMIT"]) {
         return Ok(());
     }
-    let said = if cursor.take_words(&["PRESERVE", "ROWS"]) {
+    let action = if cursor.take_words(&["PRESERVE", "ROWS"]) {
         OnCommit::PreserveRows
     } else if cursor.take_words(&["DELETE", "ROWS"]) {
         OnCommit::DeleteRows
@@ -225,7 +225,7 @@ fn on_commit(cursor: &mut Cursor<'_>, table: &mut TableDefinition) -> Result<()>
         return Err(cursor.unexpected("PRESERVE ROWS, DELETE ROWS or DROP"));
     };
     match table.temporary.as_mut() {
-        Some(on_commit) => *on_commit = said,
+        Some(on_commit) => *on_commit = action,
         None => return Err(refused),
     }
     Ok(())
@@ -268,8 +268,8 @@ fn cast(cursor: &mut Cursor<'_>, notices: &mut Vec<String>) -> Result<(Name, Typ
     let type_name = expect_type(cursor)?;
     let notice = type_name.notice.iter();
     notices.extend(notice.map(|notice| format!("column `{}`: {notice}", column.text)));
-    let mut said = Said { column: &column.text, notices, default: None };
-    while column_option(cursor, &mut said)? {}
+    let mut parsed = ParsedOptions { column: &column.text, notices, default: None };
+    while column_option(cursor, &mut parsed)? {}
     cursor.expect_sign(')')?;
     Ok((column, type_name))
 }
@@ -409,41 +409,41 @@ pub(crate) fn expect_column(
     let TypeName { ty, length, is_serial, notice } = expect_type(cursor)?;
     notices.extend(notice.map(|notice| format!("column `{name}`: {notice}")));
     let default = is_serial.then_some(DefaultClause::NextNumber);
-    let mut said = Said { column: &name, notices, default };
-    while column_option(cursor, &mut said)? {}
-    let default = said.default;
+    let mut parsed = ParsedOptions { column: &name, notices, default };
+    while column_option(cursor, &mut parsed)? {}
+    let default = parsed.default;
     Ok(NewColumn { name, ty, length, default })
 }
 
 /// Reads one option of a column; false if there is none.
-fn column_option(cursor: &mut Cursor<'_>, said: &mut Said<'_>) -> Result<bool> {
-    let name = said.column;
+fn column_option(cursor: &mut Cursor<'_>, parsed: &mut ParsedOptions<'_>) -> Result<bool> {
+    let name = parsed.column;
     if cursor.take_word("NULL") || collation(cursor)? {
         return Ok(true);
     }
     if cursor.take_words(&["NOT", "NULL"]) {
-        said.notices.push(format!("column `{name}`: NOT NULL has no effect, it takes NULL"));
+        parsed.notices.push(format!("column `{name}`: NOT NULL has no effect, it takes NULL"));
         return Ok(true);
     }
-    if let Some(default) = default_option(cursor, said)? {
-        said.default = default;
+    if let Some(default) = default_option(cursor, parsed)? {
+        parsed.default = default;
         return Ok(true);
     }
     if let Some(notice) = column_constraint(cursor)? {
-        said.notices.push(format!("column `{name}`: {notice}"));
+        parsed.notices.push(format!("column `{name}`: {notice}"));
         return Ok(true);
     }
     if cursor.take_word("CAPACITY") {
         cursor.expect_integer("a capacity")?;
         let notice = "CAPACITY has no effect, dictionaries size themselves";
-        said.notices.push(format!("column `{name}`: {notice}"));
+        parsed.notices.push(format!("column `{name}`: {notice}"));
     } else if cursor.take_word("CACHE") || cursor.take_word("NOCACHE") {
-        said.notices.push(format!("column `{name}`: CACHE and NOCACHE have no effect"));
+        parsed.notices.push(format!("column `{name}`: CACHE and NOCACHE have no effect"));
     } else if cursor.take_word("INDEX") {
         if cursor.take_word("CAPACITY") {
             cursor.expect_integer("a capacity")?;
         }
-        said.notices.push(index_notice(name));
+        parsed.notices.push(index_notice(name));
     } else {
         return Ok(false);
     }
@@ -494,7 +494,7 @@ fn column_constraint(cursor: &mut Cursor<'_>) -> Result<Option<String>> {
 /// itself is `None` if it is NULL.
 fn default_option(
     cursor: &mut Cursor<'_>,
-    said: &mut Said<'_>,
+    parsed: &mut ParsedOptions<'_>,
 ) -> Result<Option<Option<DefaultClause>>> {
     if cursor.take_word("DEFAULT") {
         return default_value(cursor).map(Some);
@@ -503,7 +503,7 @@ fn default_option(
     if !cursor.take_word("GENERATED") {
         return Ok(None);
     }
-    identity(cursor, generated, said.notices).map(|default| Some(Some(default)))
+    identity(cursor, generated, parsed.notices).map(|default| Some(Some(default)))
 }
 
 /// Reads the text behind DEFAULT; `None` for NULL.

@@ -3,7 +3,7 @@
 //! - IN compares with a list as `=` does: -0 equals 0, intervals of one length are equal, and a
 //!   time does not equal a constant with more digits.
 //!
-//! Not here: `ts IN 'text'` and lists behind ANY (`plan::coerce`, `catalog::lists`).
+//! Not here: `ts IN 'text'` and lists behind ANY (`plan::coerce`, `pg_catalog::lists`).
 
 use std::sync::Arc;
 

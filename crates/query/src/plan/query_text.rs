@@ -36,9 +36,9 @@ use tidegate_model::limits;
 
 use super::cache::{ParameterPredicate, parameter_predicates};
 use super::parameters::{Parameter, Places, put_parameters};
-use crate::catalog::rewrite;
 use crate::error::{ClauseProblem, Error, Result, SyntaxError};
 use crate::limits::NESTING_MAX;
+use crate::pg_catalog::rewrite;
 use crate::position::{Position, position_at};
 use crate::sql::cast_names::name_subqueries_of_rows;
 use crate::sql::clauses::{Clauses, lift_clauses, wrap_timestamps};

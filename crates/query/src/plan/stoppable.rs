@@ -22,10 +22,10 @@ use super::distinct_counts::{AGGREGATE_STATISTICS, DistinctCounts};
 use super::empty_unions::{EmptyUnions, PROPAGATE_EMPTY};
 use super::final_forms::FinalForms;
 use super::float_joins::FloatJoinKeys;
-use super::kept_filters::{KeptFilters, PUSH_DOWN_FILTER};
 use super::masked_keys::MaskedKeys;
 use super::null_keys::{ELIMINATE_CROSS_JOIN, EXTRACT_EQUIJOIN, NullKeys};
 use super::order::OrderedScans;
+use super::safe_filter_pushdown::{PUSH_DOWN_FILTER, SafeFilterPushdown};
 use crate::account::check_canceled;
 use crate::functions::{Stage, bound_functions_of};
 use crate::scan::AggregatePushdown;
@@ -42,7 +42,8 @@ pub(crate) fn optimizer_rules() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
     let bound = |stage| Arc::new(BoundFunctions(stage)) as Arc<dyn OptimizerRule + Send + Sync>;
     let kept = |rule: Arc<dyn OptimizerRule + Send + Sync>| {
         if rule.name() == PUSH_DOWN_FILTER {
-            return Arc::new(KeptFilters { inner: rule }) as Arc<dyn OptimizerRule + Send + Sync>;
+            return Arc::new(SafeFilterPushdown { inner: rule })
+                as Arc<dyn OptimizerRule + Send + Sync>;
         }
         if [EXTRACT_EQUIJOIN, ELIMINATE_CROSS_JOIN].contains(&rule.name()) {
             return Arc::new(NullKeys { inner: rule }) as Arc<dyn OptimizerRule + Send + Sync>;

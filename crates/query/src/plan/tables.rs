@@ -28,16 +28,16 @@ use datafusion::sql::sqlparser::ast::{
 use super::type_names::ColumnTypePlanner;
 use super::using_joins::KnownColumns;
 use crate::account::check_canceled;
-use crate::catalog::{self, catalog_function, catalog_functions};
 use crate::context::StatementContext;
 use crate::engine_functions::{engine_function, engine_functions};
 use crate::error::Error;
 use crate::functions::{AGGREGATES, SCALARS, bounded};
 use crate::names::{NAME_KEY, table_name};
+use crate::pg_catalog::{self, catalog_function, catalog_functions};
 use crate::plan::series;
 use crate::plan::tables::view_scope::ViewScope;
-use crate::show::table_function;
 use crate::sql::cast_names::cast_name;
+use crate::system_tables::table_function;
 
 /// The context of the SQL planner: our tables, as of one moment, and the session's functions.
 pub(crate) struct Tables<'a> {
@@ -64,7 +64,7 @@ impl KnownColumns for Tables<'_> {
             Some(source) => Some(names_of(source.as_ref())),
             None => {
                 let of_view = ours.and_then(|name| self.views.columns(&name));
-                of_view.or_else(|| catalog::columns(&name))
+                of_view.or_else(|| pg_catalog::columns(&name))
             }
         }
     }
@@ -107,7 +107,8 @@ impl ContextProvider for Tables<'_> {
                 {
                     return Ok(source);
                 }
-                if let Some(source) = catalog::source(&StatementContext::of(self.state), &name)? {
+                if let Some(source) = pg_catalog::source(&StatementContext::of(self.state), &name)?
+                {
                     return Ok(source);
                 }
                 let table = name.to_string();

@@ -30,7 +30,7 @@ use tidegate_storage::segment::RowSelection;
 use tidegate_storage::{DeletionVector, SegmentRun, Snapshot};
 
 use super::dynamic::DynamicFilters;
-use super::row_filter::{Asked, RowFilter};
+use super::row_filter::{FrameRequest, RowFilter};
 use super::task::{BATCH_ROWS, FrameRows, ScanOrder, ScanTask, ZONE_ROWS};
 use crate::cancel::CancelState;
 use crate::error::Error;
@@ -104,32 +104,32 @@ pub(crate) struct RowsReader {
     plan: Arc<ReadPlan>,
     /// The task; its rows are those not read yet.
     task: FrameRows,
-    picked: Picked,
+    filtered: FilteredRows,
 }
 
 /// Rows that have passed the filter and were not returned yet.
-enum Picked {
+enum FilteredRows {
     Range(Range<usize>),
     /// Ascending rows, and the range of those that are left.
     List(Vec<u32>, Range<usize>),
 }
 
-impl Picked {
-    const NONE: Picked = Picked::Range(0..0);
+impl FilteredRows {
+    const NONE: FilteredRows = FilteredRows::Range(0..0);
 
     fn count(&self) -> usize {
         match self {
-            Picked::Range(rows) | Picked::List(_, rows) => rows.len(),
+            FilteredRows::Range(rows) | FilteredRows::List(_, rows) => rows.len(),
         }
     }
 
     /// Takes some rows: the first ones, or the last ones.
     fn take(&mut self, rows: usize, order: ScanOrder) -> RowSelection<'_> {
-        let (Picked::Range(left) | Picked::List(_, left)) = self;
+        let (FilteredRows::Range(left) | FilteredRows::List(_, left)) = self;
         let taken = take_rows(left, rows, order);
         match self {
-            Picked::Range(_) => RowSelection::Range(taken),
-            Picked::List(rows, _) => {
+            FilteredRows::Range(_) => RowSelection::Range(taken),
+            FilteredRows::List(rows, _) => {
                 let rows = &rows[taken];
                 match rows {
                     [first, .., last] if (last - first) as usize == rows.len() - 1 => {
@@ -159,12 +159,12 @@ fn take_rows(left: &mut Range<usize>, rows: usize, order: ScanOrder) -> Range<us
 
 impl RowsReader {
     pub(crate) fn new(plan: Arc<ReadPlan>, task: FrameRows) -> RowsReader {
-        RowsReader { plan, task, picked: Picked::NONE }
+        RowsReader { plan, task, filtered: FilteredRows::NONE }
     }
 
     fn step(&mut self, wanted: usize) -> Result<Step> {
         let plan = &self.plan;
-        if self.picked.count() == 0 {
+        if self.filtered.count() == 0 {
             let rows = &mut self.task.rows;
             if rows.start == rows.end {
                 return Ok(Step::End);
@@ -179,20 +179,20 @@ impl RowsReader {
                 None => plan.batch_rows,
             };
             let rows = take_rows(rows, looked_at, plan.order);
-            let asked = plan.asked(&self.task, rows);
+            let request = plan.request(&self.task, rows);
             if plan.is_counting() {
-                let count = plan.count(&asked)?;
+                let count = plan.count(&request)?;
                 return Ok(if count == 0 { Step::Nothing } else { Step::Batch(plan.rows(count)?) });
             }
-            self.picked = plan.pick(&asked)?;
+            self.filtered = plan.filtered_rows(&request)?;
         }
-        if self.picked.count() == 0 {
+        if self.filtered.count() == 0 {
             return Ok(Step::Nothing);
         }
         // The number of rows that pass the conditions on decoded ones is not known.
         let most = plan.batch_rows;
         let rows = if plan.conjuncts.is_empty() { wanted.clamp(1, most) } else { most };
-        let rows = self.picked.take(rows, plan.order);
+        let rows = self.filtered.take(rows, plan.order);
         let read = plan.read(&self.task.segment, self.task.frame, rows)?;
         Ok(read.map_or(Step::Nothing, Step::Batch))
     }
@@ -218,20 +218,24 @@ impl ReadPlan {
     }
 
     /// Makes a request for some rows of a task.
-    pub(crate) fn asked<'a>(&'a self, task: &'a FrameRows, rows: Range<usize>) -> Asked<'a> {
+    pub(crate) fn request<'a>(
+        &'a self,
+        task: &'a FrameRows,
+        rows: Range<usize>,
+    ) -> FrameRequest<'a> {
         let stop = self.stop.as_deref();
-        Asked { segment: &task.segment, frame: task.frame, rows, stop }
+        FrameRequest { segment: &task.segment, frame: task.frame, rows, stop }
     }
 
     /// Returns the number of rows that pass the filter.
-    pub(crate) fn count(&self, asked: &Asked<'_>) -> Result<usize> {
+    pub(crate) fn count(&self, request: &FrameRequest<'_>) -> Result<usize> {
         match &self.filter {
             Some(filter) if self.dynamic.is_none() => {
-                filter.count(asked, live_words(asked)?.as_deref())
+                filter.count(request, live_words(request)?.as_deref())
             }
             _ => {
-                let count = self.select(asked, &mut Selection::new())?;
-                Ok(count.unwrap_or(asked.rows.len()))
+                let count = self.select(request, &mut Selection::new())?;
+                Ok(count.unwrap_or(request.rows.len()))
             }
         }
     }
@@ -246,7 +250,7 @@ impl ReadPlan {
     /// number. `None` if these are all requested rows; then `selection` is of no use.
     pub(crate) fn select(
         &self,
-        asked: &Asked<'_>,
+        request: &FrameRequest<'_>,
         selection: &mut Selection,
     ) -> Result<Option<usize>> {
         let dynamic = match &self.dynamic {
@@ -254,40 +258,40 @@ impl ReadPlan {
             None => None,
         };
         let mut count = None;
-        let mut live = live_words(asked)?;
+        let mut live = live_words(request)?;
         let mut filters = dynamic.iter().chain(&self.filter).peekable();
         while let Some(filter) = filters.next() {
-            let left = filter.select(asked, live.as_deref(), selection)?;
+            let left = filter.select(request, live.as_deref(), selection)?;
             count = Some(left);
             if left == 0 {
                 break;
             }
             live = filters.peek().map(|_| selection.words().to_vec());
         }
-        let count = match (count, asked.segment.deletion_vector.as_deref()) {
+        let count = match (count, request.segment.deletion_vector.as_deref()) {
             (Some(count), _) => count,
-            (None, Some(mask)) => selection.replace(live_rows(mask, asked)),
+            (None, Some(mask)) => selection.replace(live_rows(mask, request)),
             (None, None) => return Ok(None),
         };
-        Ok((count < asked.rows.len()).then_some(count))
+        Ok((count < request.rows.len()).then_some(count))
     }
 
     /// Returns the rows that pass the filter.
-    fn pick(&self, asked: &Asked<'_>) -> Result<Picked> {
+    fn filtered_rows(&self, request: &FrameRequest<'_>) -> Result<FilteredRows> {
         let may_drop = self.filter.is_some()
             || self.dynamic.is_some()
-            || asked.segment.deletion_vector.is_some();
+            || request.segment.deletion_vector.is_some();
         if !may_drop {
-            return Ok(Picked::Range(asked.rows.clone()));
+            return Ok(FilteredRows::Range(request.rows.clone()));
         }
         let mut selection = Selection::new();
-        let Some(count) = self.select(asked, &mut selection)? else {
-            return Ok(Picked::Range(asked.rows.clone()));
+        let Some(count) = self.select(request, &mut selection)? else {
+            return Ok(FilteredRows::Range(request.rows.clone()));
         };
         let mut rows = Vec::with_capacity(count);
         rows.extend(selection.rows().map(narrow));
         let left = 0..rows.len();
-        Ok(Picked::List(rows, left))
+        Ok(FilteredRows::List(rows, left))
     }
 
     /// Returns those of some rows of a page frame that pass; `None` if there are none.
@@ -316,19 +320,22 @@ fn narrow(row: usize) -> u32 {
 }
 
 /// Returns the rows that are not deleted.
-fn live_rows<'a>(mask: &'a DeletionVector, asked: &Asked<'_>) -> impl Iterator<Item = usize> + 'a {
-    let first = asked.frame * limits::FRAME_ROWS.0;
-    asked.rows.clone().filter(move |&row| mask.is_live(first + row as u64))
+fn live_rows<'a>(
+    mask: &'a DeletionVector,
+    request: &FrameRequest<'_>,
+) -> impl Iterator<Item = usize> + 'a {
+    let first = request.frame * limits::FRAME_ROWS.0;
+    request.rows.clone().filter(move |&row| mask.is_live(first + row as u64))
 }
 
 /// Returns the rows of a page frame that are not deleted, a bit each; `None` if all are there.
-fn live_words(asked: &Asked<'_>) -> Result<Option<Vec<u64>>> {
-    let Some(mask) = asked.segment.deletion_vector.as_deref() else { return Ok(None) };
-    let reader = asked.segment.reader().map_err(Error::Storage)?;
+fn live_words(request: &FrameRequest<'_>) -> Result<Option<Vec<u64>>> {
+    let Some(mask) = request.segment.deletion_vector.as_deref() else { return Ok(None) };
+    let reader = request.segment.reader().map_err(Error::Storage)?;
     let zones_in_frame = limits::FRAME_ROWS.0 / limits::ZONE_ROWS.0;
     let words_in_zone = usize::try_from(limits::ZONE_ROWS.0 / 64).expect("64");
-    let first = asked.frame * zones_in_frame;
-    let zones = (reader.frame_rows(asked.frame) as u64).div_ceil(limits::ZONE_ROWS.0);
+    let first = request.frame * zones_in_frame;
+    let zones = (reader.frame_rows(request.frame) as u64).div_ceil(limits::ZONE_ROWS.0);
     if (first..first + zones).all(|zone| mask.zone(zone).is_none()) {
         return Ok(None);
     }

@@ -67,7 +67,7 @@ impl SymbolText for ColumnSymbols {
 }
 
 /// A request for rows of a page frame.
-pub(crate) struct Asked<'a> {
+pub(crate) struct FrameRequest<'a> {
     pub(crate) segment: &'a SegmentRun,
     pub(crate) frame: u64,
     /// Counted from the start of the page frame.
@@ -106,19 +106,19 @@ impl RowFilter {
 
     /// Returns the number of rows for which the conditions hold. `live` are the rows of the page
     /// frame that are not deleted, a bit each; `None` if all are there.
-    pub(crate) fn count(&self, asked: &Asked<'_>, live: Option<&[u64]>) -> Result<usize> {
-        self.run(asked, live, |filter, request, adaptive| filter.count(request, adaptive))
+    pub(crate) fn count(&self, request: &FrameRequest<'_>, live: Option<&[u64]>) -> Result<usize> {
+        self.run(request, live, |filter, inner, adaptive| filter.count(inner, adaptive))
     }
 
     /// Selects the rows for which the conditions hold, and returns their number.
     pub(crate) fn select(
         &self,
-        asked: &Asked<'_>,
+        request: &FrameRequest<'_>,
         live: Option<&[u64]>,
         selection: &mut Selection,
     ) -> Result<usize> {
-        self.run(asked, live, |filter, request, adaptive| {
-            filter.evaluate(request, adaptive, selection)
+        self.run(request, live, |filter, inner, adaptive| {
+            filter.evaluate(inner, adaptive, selection)
         })
     }
 
@@ -132,28 +132,28 @@ impl RowFilter {
 
     fn run(
         &self,
-        asked: &Asked<'_>,
+        request: &FrameRequest<'_>,
         live: Option<&[u64]>,
         run: impl FnOnce(&FrameFilter<'_>, &Request<'_>, &mut AdaptiveOrder) -> Filtered<usize>,
     ) -> Result<usize> {
-        let reader = asked.segment.reader().map_err(Error::Storage)?;
-        let frame = reader.frame(asked.frame, &self.columns).map_err(Error::Storage)?;
-        let cache = self.cache(asked.segment.meta.id);
+        let reader = request.segment.reader().map_err(Error::Storage)?;
+        let frame = reader.frame(request.frame, &self.columns).map_err(Error::Storage)?;
+        let cache = self.cache(request.segment.meta.id);
         let context =
             Context { symbols: &self.symbols, cache: &cache, level: *LEVEL, jit: Some(&*COMPILED) };
         let filter = self.filter.lower(&frame, &context).map_err(Error::Filter)?;
-        let request = Request {
-            first: asked.rows.start,
-            end: asked.rows.end,
+        let inner = Request {
+            first: request.rows.start,
+            end: request.rows.end,
             live,
-            is_cancelled: &|| asked.stop.is_some_and(|stop| stop.reason().is_some()),
+            is_cancelled: &|| request.stop.is_some_and(|stop| stop.reason().is_some()),
         };
         let mut adaptive = self.history().adaptive.clone();
-        let count = run(&filter, &request, &mut adaptive);
+        let count = run(&filter, &inner, &mut adaptive);
         let mut history = self.history();
         history.record(adaptive);
         drop(history);
-        count.map_err(|error| match asked.stop.and_then(CancelState::reason) {
+        count.map_err(|error| match request.stop.and_then(CancelState::reason) {
             Some(reason) => Error::from(reason).into(),
             None => Error::Filter(error).into(),
         })

@@ -23,8 +23,8 @@ use tidegate_model::limits::SLICE_BYTES;
 use crate::operators::unary::{Unary, unary};
 use crate::value_bytes::bytes_of_rows;
 
-/// The beginning is the name of guards, which are not shown.
-const NAME: &str = "GuardExec (filter)";
+/// The beginning is the name of cancel checks, which are not shown.
+const NAME: &str = "CancelCheckExec (filter)";
 
 /// The operator, which gets its input in parts if it is a filter of wide rows (filter-1).
 pub(super) fn parted(plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {

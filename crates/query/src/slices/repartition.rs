@@ -16,8 +16,8 @@ use datafusion::physical_plan::repartition::RepartitionExec;
 
 use crate::operators::unary::{Unary, unary};
 
-/// The beginning is the name of guards, which are not shown.
-const NAME: &str = "GuardExec (repartition)";
+/// The beginning is the name of cancel checks, which are not shown.
+const NAME: &str = "CancelCheckExec (repartition)";
 
 /// Rows that are gathered (repartition-1): those of a whole batch are more for each of dozens of
 /// streams.

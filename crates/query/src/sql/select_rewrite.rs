@@ -1,7 +1,7 @@
 //! Select rewriting: a query's clauses of ours become derived tables that `relations` knows by
 //! their alias.
 //!
-//! - Inner blocks are rewritten before outer ones, so that a marked table is moved as a whole.
+//! - Inner blocks are rewritten before outer ones, so that a derived table is moved as a whole.
 //! - A block that has only DataFusion's SQL is left unchanged, except for its grouping: plain
 //!   columns next to aggregates become keys.
 
@@ -21,9 +21,9 @@ use crate::sql::cast_names::{name_casts_of_groups, name_casts_of_order, name_cas
 use crate::sql::dialect::QueryDialect;
 use crate::sql::rewritten::{is_rewritten, rewrite_aggregate};
 
-/// The clause of a marked derived table.
+/// The clause of a derived table.
 #[derive(Debug, Clone)]
-pub(crate) enum Mark {
+pub(crate) enum RewrittenClause {
     /// `LIMIT high` or `LIMIT low, high` of the query inside.
     Limit { position: Option<Position>, low: Option<Box<Expr>>, high: Box<Expr> },
     /// LATEST ON over the rows inside.
@@ -32,40 +32,40 @@ pub(crate) enum Mark {
     Sample(Box<SampleClause>),
 }
 
-/// Marks the blocks of a query that have clauses of ours. `is_aggregate` knows functions by their
-/// names in lower case.
-pub(crate) fn mark_blocks(
+/// Rewrites the blocks of a query that have clauses of ours, and returns these clauses.
+/// `is_aggregate` knows functions by their names in lower case.
+pub(crate) fn rewrite_blocks(
     sql: &str,
     query: &mut Query,
     clauses: Clauses,
     is_aggregate: &dyn Fn(&str) -> bool,
-) -> Vec<Mark> {
-    let mut marker = Marker { sql, clauses, is_aggregate, marks: Vec::new() };
+) -> Vec<RewrittenClause> {
+    let mut rewriter = SelectRewriter { sql, clauses, is_aggregate, rewritten: Vec::new() };
     // The visitor never breaks off.
-    let _: ControlFlow<()> = query.visit(&mut marker);
-    marker.marks
+    let _: ControlFlow<()> = query.visit(&mut rewriter);
+    rewriter.rewritten
 }
 
-/// Returns the number of the mark with this alias.
-pub(crate) fn mark_number(alias: &TableAlias) -> Option<usize> {
-    alias.name.value.strip_prefix(&mark_prefix())?.parse().ok()
+/// Returns the number of the clause with this alias.
+pub(crate) fn clause_number(alias: &TableAlias) -> Option<usize> {
+    alias.name.value.strip_prefix(&alias_prefix())?.parse().ok()
 }
 
-fn mark_prefix() -> String {
-    format!("{INTERNAL_PREFIX}mark ")
+fn alias_prefix() -> String {
+    format!("{INTERNAL_PREFIX}clause ")
 }
 
-struct Marker<'a> {
+struct SelectRewriter<'a> {
     sql: &'a str,
     clauses: Clauses,
     is_aggregate: &'a dyn Fn(&str) -> bool,
-    marks: Vec<Mark>,
+    rewritten: Vec<RewrittenClause>,
 }
 
-impl Marker<'_> {
-    fn marked(&mut self, subquery: Query, mark: Mark) -> TableFactor {
-        let name = Ident::with_quote('"', format!("{}{}", mark_prefix(), self.marks.len()));
-        self.marks.push(mark);
+impl SelectRewriter<'_> {
+    fn derived_table(&mut self, subquery: Query, clause: RewrittenClause) -> TableFactor {
+        let name = Ident::with_quote('"', format!("{}{}", alias_prefix(), self.rewritten.len()));
+        self.rewritten.push(clause);
         let alias = TableAlias { explicit: true, name, columns: Vec::new(), at: None };
         TableFactor::Derived {
             lateral: false,
@@ -76,7 +76,7 @@ impl Marker<'_> {
     }
 }
 
-impl VisitorMut for Marker<'_> {
+impl VisitorMut for SelectRewriter<'_> {
     type Break = ();
 
     fn post_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
@@ -100,9 +100,10 @@ impl VisitorMut for Marker<'_> {
         };
         let start = low.as_ref().unwrap_or(&high).span().start;
         let position = (start.line > 0).then(|| position_at(self.sql, start));
-        let mark = Mark::Limit { position, low: low.map(Box::new), high: Box::new(high) };
+        let clause =
+            RewrittenClause::Limit { position, low: low.map(Box::new), high: Box::new(high) };
         let inner = std::mem::replace(query, query_of(select_everything(Vec::new(), None)));
-        let limited = self.marked(inner, mark);
+        let limited = self.derived_table(inner, clause);
         *query = query_of(select_everything(from_one(limited), None));
         ControlFlow::Continue(())
     }
@@ -141,12 +142,14 @@ impl VisitorMut for Marker<'_> {
         if let Some(latest) = clauses.latest {
             let from = std::mem::take(&mut select.from);
             let rows = query_of(select_everything(from, select.selection.take()));
-            select.from = from_one(self.marked(rows, Mark::Latest(Box::new(latest))));
+            select.from =
+                from_one(self.derived_table(rows, RewrittenClause::Latest(Box::new(latest))));
         }
         if let Some(sample) = clauses.sample {
             name_casts_of_groups(select);
             let block = std::mem::replace(select, select_everything(Vec::new(), None));
-            let sampled = self.marked(query_of(block), Mark::Sample(Box::new(sample)));
+            let sampled =
+                self.derived_table(query_of(block), RewrittenClause::Sample(Box::new(sample)));
             select.from = from_one(sampled);
         } else {
             group_implicitly(select, self.is_aggregate);

@@ -14,7 +14,7 @@ use datafusion::logical_expr::{
 
 use super::asof::AsofJoin;
 use super::latest::LatestOn;
-use super::pick::PickRows;
+use super::limit_from_end::LimitFromEnd;
 use crate::scan::ScanTable;
 use crate::timeseries::extension;
 
@@ -57,7 +57,7 @@ pub(crate) fn designated(plan: &LogicalPlan) -> Option<Column> {
             if let Some(join) = node.downcast_ref::<AsofJoin>() {
                 return Some(join.time().clone());
             }
-            node.downcast_ref::<PickRows>().and_then(|pick| designated(pick.input()))
+            node.downcast_ref::<LimitFromEnd>().and_then(|limit| designated(limit.input()))
         }
         _ => None,
     }

@@ -37,7 +37,7 @@ use tidegate_model::limits::SLICE_BYTES;
 use tidegate_model::{ColumnType, TimeUnit};
 
 use super::keys::KeyMaker;
-use super::pick::bytes;
+use super::limit_from_end::bytes;
 use crate::context::StatementContext;
 use crate::error::{ClauseProblem, Error};
 use crate::limits::FILL_ROWS_MAX;

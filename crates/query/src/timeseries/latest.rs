@@ -28,7 +28,7 @@ use tidegate_model::ColumnType;
 use tidegate_storage::Snapshot;
 
 use super::keys::KeyMaker;
-use super::pick::bytes;
+use super::limit_from_end::bytes;
 use crate::operators::unary::{Unary, unary};
 use crate::scan::{ScanSource, reversed};
 
@@ -41,7 +41,7 @@ const KEY_BYTES: usize = 48;
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd)]
 pub(crate) enum KeyBound {
     /// The number of values that conditions select.
-    Asked(usize),
+    Listed(usize),
     /// The number of symbols of this column of the table that is read.
     Symbols(String),
     Unknown,
@@ -53,7 +53,7 @@ fn key_count(input: &Arc<dyn ExecutionPlan>, bounds: &[KeyBound]) -> Option<usiz
     let mut all = 1_usize;
     for bound in bounds {
         let count = match bound {
-            KeyBound::Asked(count) => *count,
+            KeyBound::Listed(count) => *count,
             KeyBound::Symbols(column) => symbol_count(scanned(input)?, column)?,
             KeyBound::Unknown => return None,
         };
@@ -239,7 +239,7 @@ impl Unary for LatestWork {
         let input = input.execute(partition, Arc::clone(&context))?;
         let memory = MemoryConsumer::new(Self::NAME).register(context.memory_pool());
         let types = self.keys.iter().map(|&key| schema.field(key).data_type().clone());
-        let found = Found {
+        let found = LatestRows {
             maker: KeyMaker::new(types)?,
             columns: self.keys.clone(),
             key_count: self.key_count,
@@ -257,7 +257,7 @@ impl Unary for LatestWork {
 }
 
 /// The keys found so far, and their rows.
-struct Found {
+struct LatestRows {
     maker: KeyMaker,
     /// The positions of the keys.
     columns: Vec<usize>,
@@ -268,8 +268,8 @@ struct Found {
     memory: MemoryReservation,
 }
 
-impl Found {
-    async fn read(mut self, mut input: SendableRecordBatchStream) -> Result<Found> {
+impl LatestRows {
+    async fn read(mut self, mut input: SendableRecordBatchStream) -> Result<LatestRows> {
         while self.key_count != Some(self.seen.len()) {
             let Some(batch) = input.next().await.transpose()? else { break };
             self.add(&batch)?;

@@ -51,10 +51,10 @@ fn key_bounds(rows: &LogicalPlan, keys: &[Column]) -> Vec<KeyBound> {
     let mut conditions = Vec::new();
     let reads_table = reads_table(rows, &mut conditions);
     let bound = |key: &Column| {
-        let asked = conditions.iter().filter_map(|condition| values_asked(condition, &key.name));
-        match asked.min() {
+        let listed = conditions.iter().filter_map(|condition| values_listed(condition, &key.name));
+        match listed.min() {
             _ if !reads_table => KeyBound::Unknown,
-            Some(count) => KeyBound::Asked(count),
+            Some(count) => KeyBound::Listed(count),
             None => KeyBound::Symbols(key.name.clone()),
         }
     };
@@ -80,7 +80,7 @@ fn reads_table<'a>(plan: &'a LogicalPlan, conditions: &mut Vec<&'a Expr>) -> boo
 }
 
 /// Returns the number of values of a column that a condition lists: `k = 'a'`, `k IN ('a', 'b')`.
-fn values_asked(condition: &Expr, column: &str) -> Option<usize> {
+fn values_listed(condition: &Expr, column: &str) -> Option<usize> {
     let is_it = |expr: &Expr| matches!(expr, Expr::Column(it) if it.name == column);
     let is_literal = |expr: &Expr| matches!(expr, Expr::Literal(..));
     match condition {

@@ -1,4 +1,4 @@
-//! Plans of the derived tables that `blocks` has marked.
+//! Plans of the derived tables that stand for clauses (`sql::select_rewrite`).
 
 pub(crate) mod sample;
 
@@ -18,41 +18,41 @@ use datafusion::sql::sqlparser::ast::{
 };
 
 use super::designated::designated;
-use super::pick::{Pick, picked};
+use super::limit_from_end::{EndLimit, limited_from_end};
 use crate::error::{ClauseProblem, Error};
 use crate::functions::bounded::operators::bound_expr;
 use crate::names::INTERNAL_PREFIX;
 use crate::position::Position;
 use crate::sql::clauses::timestamp_prefix;
-use crate::sql::select_rewrite::{Mark, is_time_join, mark_number};
+use crate::sql::select_rewrite::{RewrittenClause, clause_number, is_time_join};
 use crate::timeseries::asof_clause::time_join;
 use crate::timeseries::designated::in_order_of;
 use crate::timeseries::latest_clause::latest;
 use crate::types::literal::integer_of;
 use sample::sampled;
 
-/// A planner of the marked derived tables of one query.
+/// A planner of the derived tables of one query.
 #[derive(Debug)]
-pub(crate) struct MarkedRelations {
-    marks: Vec<Mark>,
+pub(crate) struct ClauseRelations {
+    clauses: Vec<RewrittenClause>,
     aggregates: HashSet<String>,
     simplify: SimplifyContext,
     /// Plans that are inserted as tables while another one is planned.
     slots: Mutex<Vec<LogicalPlan>>,
 }
 
-impl MarkedRelations {
+impl ClauseRelations {
     pub(crate) fn new(
         state: &SessionState,
-        marks: Vec<Mark>,
+        clauses: Vec<RewrittenClause>,
         aggregates: HashSet<String>,
-    ) -> MarkedRelations {
+    ) -> ClauseRelations {
         let simplify = SimplifyContext::builder()
             .with_config_options(Arc::clone(state.config_options()))
             .with_query_execution_start_time(state.execution_props().query_execution_start_time)
             .build();
         let slots = Mutex::new(Vec::new());
-        MarkedRelations { marks, aggregates, simplify, slots }
+        ClauseRelations { clauses, aggregates, simplify, slots }
     }
 
     /// Returns true if a function of this name, in lower case, is an aggregate.
@@ -111,7 +111,7 @@ impl MarkedRelations {
         self.slots.lock().unwrap_or_else(PoisonError::into_inner).get(number).cloned()
     }
 
-    fn marked(
+    fn planned_clause(
         &self,
         alias: &TableAlias,
         query: Query,
@@ -120,8 +120,8 @@ impl MarkedRelations {
         if let Some(column) = alias.name.value.strip_prefix(&timestamp_prefix()) {
             return with_timestamp(Self::inner(query, context)?, column);
         }
-        match mark_number(alias).and_then(|number| self.marks.get(number)).cloned() {
-            Some(Mark::Limit { position, low, high }) => {
+        match clause_number(alias).and_then(|number| self.clauses.get(number)).cloned() {
+            Some(RewrittenClause::Limit { position, low, high }) => {
                 let plan = Self::inner(query, context)?;
                 let bound = |expr, context: &mut dyn RelationPlannerContext| {
                     self.bound(expr, position, context)
@@ -132,11 +132,11 @@ impl MarkedRelations {
                     wanted_rows(low, high).map_err(|what| Error::Clause { position, what })?;
                 limited(plan, rows)
             }
-            Some(Mark::Latest(clause)) => {
+            Some(RewrittenClause::Latest(clause)) => {
                 let rows = Self::inner(query, context)?;
                 latest(&clause, rows, context)
             }
-            Some(Mark::Sample(clause)) => sampled(self, &clause, query, context),
+            Some(RewrittenClause::Sample(clause)) => sampled(self, &clause, query, context),
             None => Self::inner(query, context),
         }
     }
@@ -164,7 +164,7 @@ fn slot_prefix() -> String {
     format!("{INTERNAL_PREFIX}slot ")
 }
 
-impl RelationPlanner for MarkedRelations {
+impl RelationPlanner for ClauseRelations {
     fn plan_relation(
         &self,
         relation: TableFactor,
@@ -176,7 +176,7 @@ impl RelationPlanner for MarkedRelations {
             TableFactor::Derived { subquery, alias: Some(alias), .. }
                 if alias.name.value.starts_with(INTERNAL_PREFIX) =>
             {
-                planned(self.marked(&alias, *subquery, context)?)
+                planned(self.planned_clause(&alias, *subquery, context)?)
             }
             TableFactor::Table { ref name, .. } => match self.slot_plan(name) {
                 Some(plan) => planned(plan),
@@ -213,8 +213,8 @@ fn with_timestamp(plan: LogicalPlan, name: &str) -> Result<LogicalPlan> {
 enum WantedRows {
     /// A range counted from the start.
     FromStart { skip: usize, fetch: Option<usize> },
-    /// The picked rows behind the first `skip`.
-    Picked { skip: usize, pick: Pick },
+    /// Rows counted from the end, of those behind the first `skip`.
+    FromEnd { skip: usize, limit: EndLimit },
 }
 
 /// Returns the rows of `LIMIT high` and `LIMIT low, high`; an inner `None` is NULL.
@@ -224,7 +224,8 @@ fn wanted_rows(
 ) -> std::result::Result<WantedRows, ClauseProblem> {
     // DataFusion counts rows in 64 bits with a sign.
     let count = |bound: i64| usize::try_from(bound.saturating_abs()).unwrap_or(usize::MAX);
-    let last = |rows, dropped| WantedRows::Picked { skip: 0, pick: Pick::Last { rows, dropped } };
+    let last =
+        |rows, dropped| WantedRows::FromEnd { skip: 0, limit: EndLimit::Last { rows, dropped } };
     Ok(match (low.map(Option::unwrap_or_default), high) {
         (None, None) => WantedRows::FromStart { skip: 0, fetch: None },
         (None, Some(high)) if high < 0 => last(count(high), 0),
@@ -238,8 +239,8 @@ fn wanted_rows(
             }
             (true, true) => last(count(low.min(high)), count(low.max(high))),
             (false, true) => {
-                let pick = Pick::AllButLast { dropped: count(high) };
-                WantedRows::Picked { skip: count(low), pick }
+                let limit = EndLimit::AllButLast { dropped: count(high) };
+                WantedRows::FromEnd { skip: count(low), limit }
             }
             (true, false) if high == 0 => last(count(low), 0),
             (true, false) => return Err(ClauseProblem::LimitFromEndToStart),
@@ -252,9 +253,9 @@ fn limited(plan: LogicalPlan, rows: WantedRows) -> Result<LogicalPlan> {
         WantedRows::FromStart { skip, fetch } => {
             LogicalPlanBuilder::from(plan).limit(skip, fetch)?.build()
         }
-        WantedRows::Picked { skip: 0, pick } => picked(plan, pick),
-        WantedRows::Picked { skip, pick } => {
-            picked(LogicalPlanBuilder::from(plan).limit(skip, None)?.build()?, pick)
+        WantedRows::FromEnd { skip: 0, limit } => limited_from_end(plan, limit),
+        WantedRows::FromEnd { skip, limit } => {
+            limited_from_end(LogicalPlanBuilder::from(plan).limit(skip, None)?.build()?, limit)
         }
     }
 }
@@ -273,10 +274,10 @@ mod tests {
                     WantedRows::FromStart { skip, fetch } => {
                         (skip, fetch.map_or(10, |fetch| (skip + fetch).min(10)))
                     }
-                    WantedRows::Picked { skip, pick: Pick::Last { rows, dropped } } => {
+                    WantedRows::FromEnd { skip, limit: EndLimit::Last { rows, dropped } } => {
                         (skip.max(10_usize.saturating_sub(rows)), 10_usize.saturating_sub(dropped))
                     }
-                    WantedRows::Picked { skip, pick: Pick::AllButLast { dropped } } => {
+                    WantedRows::FromEnd { skip, limit: EndLimit::AllButLast { dropped } } => {
                         (skip, 10_usize.saturating_sub(dropped))
                     }
                 };

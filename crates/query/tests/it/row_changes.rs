@@ -27,7 +27,7 @@ fn random_row(random: &mut Random) -> Row {
 }
 
 /// The condition of a WHERE.
-enum Asked {
+enum Condition {
     All,
     Remainder(u64, u64),
     Before(u64),
@@ -35,34 +35,34 @@ enum Asked {
     NoText,
 }
 
-impl Asked {
-    fn new(random: &mut Random) -> Asked {
+impl Condition {
+    fn new(random: &mut Random) -> Condition {
         match random.below(9) {
-            0 => Asked::All,
-            1..=3 => Asked::Remainder(2 + random.below(4), random.below(2)),
-            4 | 5 => Asked::Before(random.below(SECONDS)),
-            6 | 7 => Asked::Text(random.below(4)),
-            _ => Asked::NoText,
+            0 => Condition::All,
+            1..=3 => Condition::Remainder(2 + random.below(4), random.below(2)),
+            4 | 5 => Condition::Before(random.below(SECONDS)),
+            6 | 7 => Condition::Text(random.below(4)),
+            _ => Condition::NoText,
         }
     }
 
     fn sql(&self) -> String {
         match self {
-            Asked::All => String::new(),
-            Asked::Remainder(by, rest) => format!(" WHERE n % {by} = {rest}"),
-            Asked::Before(second) => format!(" WHERE ts < {}", second * 1_000_000),
-            Asked::Text(number) => format!(" WHERE s = 's{number}'"),
-            Asked::NoText => " WHERE s IS NULL".to_owned(),
+            Condition::All => String::new(),
+            Condition::Remainder(by, rest) => format!(" WHERE n % {by} = {rest}"),
+            Condition::Before(second) => format!(" WHERE ts < {}", second * 1_000_000),
+            Condition::Text(number) => format!(" WHERE s = 's{number}'"),
+            Condition::NoText => " WHERE s IS NULL".to_owned(),
         }
     }
 
     fn is_true_of(&self, row: &Row) -> bool {
         match self {
-            Asked::All => true,
-            Asked::Remainder(by, rest) => row.n.is_some_and(|n| n % by == *rest),
-            Asked::Before(second) => row.ts < *second,
-            Asked::Text(number) => row.s == Some(format!("s{number}")),
-            Asked::NoText => row.s.is_none(),
+            Condition::All => true,
+            Condition::Remainder(by, rest) => row.n.is_some_and(|n| n % by == *rest),
+            Condition::Before(second) => row.ts < *second,
+            Condition::Text(number) => row.s == Some(format!("s{number}")),
+            Condition::NoText => row.s.is_none(),
         }
     }
 }
@@ -70,8 +70,8 @@ impl Asked {
 /// Changes the list as the statement that it returns changes the table, and returns the number of
 /// changed rows.
 fn step(random: &mut Random, rows: &mut Vec<Row>) -> (String, u64) {
-    let asked = Asked::new(random);
-    let matching = rows.iter().filter(|row| asked.is_true_of(row)).cloned().collect::<Vec<_>>();
+    let condition = Condition::new(random);
+    let matching = rows.iter().filter(|row| condition.is_true_of(row)).cloned().collect::<Vec<_>>();
     let (sql, added) = match random.below(10) {
         0..=4 => {
             let added = (0..1 + random.below(30)).map(|_| random_row(random)).collect::<Vec<_>>();
@@ -86,22 +86,22 @@ fn step(random: &mut Random, rows: &mut Vec<Row>) -> (String, u64) {
         5 if matching.len() < 300 => {
             let mut added = matching;
             added.iter_mut().for_each(|row| row.n = row.n.map(|n| n + 1));
-            (format!("INSERT INTO t SELECT ts, n + 1, s FROM t{}", asked.sql()), added)
+            (format!("INSERT INTO t SELECT ts, n + 1, s FROM t{}", condition.sql()), added)
         }
         5..=7 => {
-            rows.retain(|row| !asked.is_true_of(row));
+            rows.retain(|row| !condition.is_true_of(row));
             let mut added = matching;
             let text = format!("s{}", random.below(4));
             for row in &mut added {
                 row.n = row.n.map(|n| n * 2 % 100);
                 row.s = Some(text.clone());
             }
-            (format!("UPDATE t SET n = n * 2 % 100, s = '{text}'{}", asked.sql()), added)
+            (format!("UPDATE t SET n = n * 2 % 100, s = '{text}'{}", condition.sql()), added)
         }
         _ => {
-            rows.retain(|row| !asked.is_true_of(row));
+            rows.retain(|row| !condition.is_true_of(row));
             let count = matching.len() as u64;
-            return (format!("DELETE FROM t{}", asked.sql()), count);
+            return (format!("DELETE FROM t{}", condition.sql()), count);
         }
     };
     let count = added.len() as u64;

@@ -47,7 +47,7 @@ impl Model {
 
 /// The condition of a WHERE.
 #[derive(Clone, Copy)]
-enum Asked {
+enum Condition {
     All,
     Remainder(u64, u64),
     Before(u64),
@@ -55,34 +55,34 @@ enum Asked {
     NoText,
 }
 
-impl Asked {
-    fn new(random: &mut Random) -> Asked {
+impl Condition {
+    fn new(random: &mut Random) -> Condition {
         match random.below(9) {
-            0 => Asked::All,
-            1..=3 => Asked::Remainder(2 + random.below(4), random.below(2)),
-            4 | 5 => Asked::Before(random.below(INSTANTS)),
-            6 | 7 => Asked::Text(random.below(6)),
-            _ => Asked::NoText,
+            0 => Condition::All,
+            1..=3 => Condition::Remainder(2 + random.below(4), random.below(2)),
+            4 | 5 => Condition::Before(random.below(INSTANTS)),
+            6 | 7 => Condition::Text(random.below(6)),
+            _ => Condition::NoText,
         }
     }
 
     fn sql(self) -> String {
         match self {
-            Asked::All => String::new(),
-            Asked::Remainder(by, rest) => format!(" WHERE n % {by} = {rest}"),
-            Asked::Before(at) => format!(" WHERE ts < {}", at * INSTANT * 1_000_000),
-            Asked::Text(number) => format!(" WHERE s = 's{number}'"),
-            Asked::NoText => " WHERE s IS NULL".to_owned(),
+            Condition::All => String::new(),
+            Condition::Remainder(by, rest) => format!(" WHERE n % {by} = {rest}"),
+            Condition::Before(at) => format!(" WHERE ts < {}", at * INSTANT * 1_000_000),
+            Condition::Text(number) => format!(" WHERE s = 's{number}'"),
+            Condition::NoText => " WHERE s IS NULL".to_owned(),
         }
     }
 
     fn is_true_of(self, row: &Row) -> bool {
         match self {
-            Asked::All => true,
-            Asked::Remainder(by, rest) => row.2 % by == rest,
-            Asked::Before(at) => row.0 < at,
-            Asked::Text(number) => row.1 == Some(number),
-            Asked::NoText => row.1.is_none(),
+            Condition::All => true,
+            Condition::Remainder(by, rest) => row.2 % by == rest,
+            Condition::Before(at) => row.0 < at,
+            Condition::Text(number) => row.1 == Some(number),
+            Condition::NoText => row.1.is_none(),
         }
     }
 }
@@ -93,7 +93,7 @@ fn text(s: Option<u64>) -> String {
 
 /// Makes the same change to a table and to its list.
 fn step(random: &mut Random, model: &mut Model) -> String {
-    let asked = Asked::new(random);
+    let condition = Condition::new(random);
     match random.below(10) {
         0..=4 => {
             let mut row = || {
@@ -109,23 +109,23 @@ fn step(random: &mut Random, model: &mut Model) -> String {
             format!("INSERT INTO t VALUES {}", values.collect::<Vec<_>>().join(", "))
         }
         5..=7 => {
-            let mut rows = model.take(|row| asked.is_true_of(row));
+            let mut rows = model.take(|row| condition.is_true_of(row));
             rows.iter_mut().for_each(|row| row.2 = row.2 * 2 % 100);
             model.insert(&rows);
-            format!("UPDATE t SET n = n * 2 % 100{}", asked.sql())
+            format!("UPDATE t SET n = n * 2 % 100{}", condition.sql())
         }
         8 => {
-            let rows = model.rows.iter().filter(|row| asked.is_true_of(row));
+            let rows = model.rows.iter().filter(|row| condition.is_true_of(row));
             let rows = rows.map(|row| (row.0, row.1, row.2 + 1)).collect::<Vec<_>>();
             if 60 < rows.len() {
                 return "SELECT 1".to_owned();
             }
             model.insert(&rows);
-            format!("INSERT INTO t SELECT ts, s, n + 1 FROM t{}", asked.sql())
+            format!("INSERT INTO t SELECT ts, s, n + 1 FROM t{}", condition.sql())
         }
         _ => {
-            model.take(|row| asked.is_true_of(row));
-            format!("DELETE FROM t{}", asked.sql())
+            model.take(|row| condition.is_true_of(row));
+            format!("DELETE FROM t{}", condition.sql())
         }
     }
 }

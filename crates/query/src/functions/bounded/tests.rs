@@ -19,9 +19,9 @@ use super::category::lines;
 use super::*;
 use crate::account::Account;
 use crate::cancel::{CancelState, Timeout};
-use crate::catalog::catalog_functions;
 use crate::engine_functions::engine_functions;
 use crate::functions::{AGGREGATES, SCALARS};
+use crate::pg_catalog::catalog_functions;
 
 fn state() -> SessionState {
     SessionStateBuilder::new().with_default_features().build()
@@ -99,7 +99,7 @@ fn every_aggregate_is_known() {
     let state = state();
     let names = state.aggregate_functions().values().map(|it| it.name().to_owned());
     let known = |name: &String| {
-        AGGREGATES_FIXED.contains(&name.as_str()) || kept::KEEPING.contains(&name.as_str())
+        AGGREGATES_FIXED.contains(&name.as_str()) || collecting::COLLECTING.contains(&name.as_str())
     };
     let missing = names.filter(|name| !known(name)).collect::<HashSet<_>>();
     assert!(missing.is_empty(), "{missing:?}");

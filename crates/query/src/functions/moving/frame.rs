@@ -94,8 +94,9 @@ impl Sum {
     }
 }
 
+/// The function of a moving frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Asked {
+enum FrameFunction {
     Total,
     Average,
 }
@@ -104,16 +105,16 @@ enum Asked {
 #[derive(Debug)]
 pub(crate) struct MovingSum {
     frame: Frame<Sum>,
-    asked: Asked,
+    function: FrameFunction,
 }
 
 impl MovingSum {
     pub(super) fn total() -> MovingSum {
-        MovingSum { frame: Frame::new(), asked: Asked::Total }
+        MovingSum { frame: Frame::new(), function: FrameFunction::Total }
     }
 
     pub(super) fn average() -> MovingSum {
-        MovingSum { frame: Frame::new(), asked: Asked::Average }
+        MovingSum { frame: Frame::new(), function: FrameFunction::Average }
     }
 }
 
@@ -138,9 +139,9 @@ impl Accumulator for MovingSum {
 
     fn evaluate(&mut self) -> Result<ScalarValue> {
         let total = self.frame.total();
-        let value = match self.asked {
-            Asked::Total => total.value(),
-            Asked::Average => total.value() / total.count as f64,
+        let value = match self.function {
+            FrameFunction::Total => total.value(),
+            FrameFunction::Average => total.value() / total.count as f64,
         };
         Ok(ScalarValue::Float64((total.count > 0).then_some(value)))
     }

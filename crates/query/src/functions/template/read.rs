@@ -16,7 +16,7 @@ type Read<T> = Result<T, PatternProblem>;
 
 /// The parts of a time that were read from a text.
 #[derive(Debug, Clone, Copy, Default)]
-struct Said {
+struct ParsedFields {
     year: Option<i64>,
     year_digits: u32,
     iso_year: Option<i64>,
@@ -50,7 +50,7 @@ struct Said {
 impl Template {
     /// Reads a time: microseconds since 1970.
     pub(crate) fn read(&self, text: &str) -> Read<i64> {
-        let mut said = Said { zone_sign: 1, ..Said::default() };
+        let mut parsed = ParsedFields { zone_sign: 1, ..ParsedFields::default() };
         let (mut rest, mut skipped) = (text, 0_i64);
         for (at, part) in self.parts.iter().enumerate() {
             if rest.is_empty() {
@@ -73,10 +73,10 @@ impl Template {
                     let slurps = field.is_short || self.ends_behind(at);
                     // A sign that was skipped as a separator.
                     let before = &text[..text.len() - rest.len()];
-                    if 0 < skipped && before.ends_with('-') && said.zone_hours.is_none() {
-                        said.zone_sign = -1;
+                    if 0 < skipped && before.ends_with('-') && parsed.zone_hours.is_none() {
+                        parsed.zone_sign = -1;
                     }
-                    said.field(field, slurps, &mut rest)?;
+                    parsed.field(field, slurps, &mut rest)?;
                     if field.ordinal.is_some() {
                         rest = without_first(without_first(rest));
                     }
@@ -86,7 +86,7 @@ impl Template {
                 }
             }
         }
-        said.instant()
+        parsed.instant()
     }
 
     /// Returns true if no digit can follow a field, so that it may have any number of them.
@@ -154,7 +154,7 @@ fn set(place: &mut Option<i64>, value: i64, field: &Field) -> Read<()> {
     Ok(())
 }
 
-impl Said {
+impl ParsedFields {
     fn field(&mut self, field: &Field, slurps: bool, rest: &mut &str) -> Read<()> {
         let most = match field.keyword {
             Keyword::Quarter | Keyword::WeekOfMonth => 1,
@@ -346,7 +346,7 @@ impl Said {
     }
 
     fn days(&self) -> Read<i64> {
-        if let Some(julian) = said(self.julian) {
+        if let Some(julian) = given(self.julian) {
             return Ok(julian - JULIAN_OF_1970);
         }
         if let Some(year) = self.iso_year.filter(|_| self.says_iso_day()) {
@@ -360,16 +360,16 @@ impl Said {
             return Err(NotInCalendar);
         }
         let first = CivilDate { year, month: 1, day: 1 }.to_days();
-        let month = said(self.month);
-        let day = match (said(self.day), said(self.week_of_month)) {
+        let month = given(self.month);
+        let day = match (given(self.day), given(self.week_of_month)) {
             (Some(day), _) => Some(day),
             (None, Some(week)) => Some((week - 1) * 7 + 1),
             (None, None) => None,
         };
-        let of_week = said(self.week_of_year).map(|week| (week - 1) * 7 + 1);
-        let of_year = of_week.or(said(self.day_of_year));
+        let of_week = given(self.week_of_year).map(|week| (week - 1) * 7 + 1);
+        let of_year = of_week.or(given(self.day_of_year));
         if let Some(number) = of_year.filter(|_| month.is_none() || day.is_none()) {
-            if said(self.year).is_none() {
+            if given(self.year).is_none() {
                 return Err(NotInCalendar);
             }
             let of_year = 337 + i64::from(days_in_month(year, 2));
@@ -387,23 +387,23 @@ impl Said {
     }
 
     fn says_iso_day(&self) -> bool {
-        said(self.iso_day_of_year).is_some() || said(self.iso_week).is_some()
+        given(self.iso_day_of_year).is_some() || given(self.iso_week).is_some()
     }
 
     fn iso_days(&self, year: i64) -> i64 {
         let first = first_of_iso(year);
-        if let Some(number) = said(self.iso_day_of_year) {
+        if let Some(number) = given(self.iso_day_of_year) {
             return first + number - 1;
         }
         // With `D`, Sunday is 1.
         let of_name = self.day_of_week.map(|day| if day == 1 { 7 } else { day - 1 });
-        let day = said(self.iso_day_of_week).or(of_name).unwrap_or(1);
+        let day = given(self.iso_day_of_week).or(of_name).unwrap_or(1);
         first + (self.iso_week.unwrap_or(1) - 1) * 7 + day - 1
     }
 }
 
 /// Returns a part that was read; PostgreSQL takes 0 in a date for an absent part.
-fn said(number: Option<i64>) -> Option<i64> {
+fn given(number: Option<i64>) -> Option<i64> {
     number.filter(|number| *number != 0)
 }
 

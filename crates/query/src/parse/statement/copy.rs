@@ -67,7 +67,7 @@ enum Form {
 
 /// The direction of the rows: into a table, or out of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Way {
+enum CopyDirection {
     In,
     Out,
 }
@@ -88,12 +88,12 @@ pub(crate) fn copy(cursor: &mut Cursor<'_>) -> Result<Statement> {
         };
         cursor.skip();
         let from = place(cursor, "STDIN")?;
-        let options = options(cursor, Way::In)?;
+        let options = options(cursor, CopyDirection::In)?;
         Copy::Import { table, columns, from, options }
     } else {
         cursor.expect_words(&["TO"])?;
         let to = place(cursor, "STDOUT")?;
-        let options = options(cursor, Way::Out)?;
+        let options = options(cursor, CopyDirection::Out)?;
         if options.format.is_none() && matches!(to, CopyPlace::File(_)) {
             return Err(cursor.unexpected("the option FORMAT: a file is csv, text or parquet"));
         }
@@ -144,15 +144,15 @@ fn expect_text(cursor: &mut Cursor<'_>, what: &str) -> Result<Placed> {
 
 /// The options that have been read so far.
 #[derive(Default)]
-struct Said {
+struct ParsedOptions {
     options: CopyOptions,
     /// The character and its byte: it must be the QUOTE, which may be named behind it.
     escape: Option<(u8, usize)>,
 }
 
-impl Said {
+impl ParsedOptions {
     fn checked(self, cursor: &Cursor<'_>) -> Result<CopyOptions> {
-        let Said { options, escape } = self;
+        let ParsedOptions { options, escape } = self;
         match escape {
             Some((sign, offset)) if sign != options.quote.unwrap_or(b'"') => {
                 Err(not_supported_at(cursor, offset, "an ESCAPE that is not the QUOTE"))
@@ -166,22 +166,22 @@ fn not_supported_at(cursor: &Cursor<'_>, offset: usize, feature: &'static str) -
     Error::NotSupported { position: Some(Position::at(cursor.sql(), offset)), feature }
 }
 
-fn options(cursor: &mut Cursor<'_>, way: Way) -> Result<CopyOptions> {
-    let mut said = Said::default();
+fn options(cursor: &mut Cursor<'_>, direction: CopyDirection) -> Result<CopyOptions> {
+    let mut parsed = ParsedOptions::default();
     let has_with = cursor.take_word("WITH");
     if !cursor.take_sign('(') {
         if has_with && cursor.is_at_end() {
             return Err(cursor.unexpected("an option"));
         }
         while !cursor.is_at_end() {
-            option(cursor, Form::Words, way, &mut said)?;
+            option(cursor, Form::Words, direction, &mut parsed)?;
         }
-        return said.checked(cursor);
+        return parsed.checked(cursor);
     }
     let mut seen: Vec<&'static str> = Vec::new();
     loop {
         let offset = cursor.offset();
-        let name = option(cursor, Form::Brackets, way, &mut said)?;
+        let name = option(cursor, Form::Brackets, direction, &mut parsed)?;
         if seen.contains(&name) {
             let what = SyntaxError::OptionTwice { option: name };
             return Err(Error::syntax(cursor.sql(), offset, what));
@@ -189,7 +189,7 @@ fn options(cursor: &mut Cursor<'_>, way: Way) -> Result<CopyOptions> {
         seen.push(name);
         if !cursor.take_sign(',') {
             cursor.expect_sign(')')?;
-            return said.checked(cursor);
+            return parsed.checked(cursor);
         }
     }
 }
@@ -263,11 +263,16 @@ const NOT_YET: [&str; 9] = [
 ];
 
 /// Reads an option with its value, and returns its name.
-fn option(cursor: &mut Cursor<'_>, form: Form, way: Way, said: &mut Said) -> Result<&'static str> {
-    let known: &[(&[&str], &str)] = match (way, form) {
-        (Way::Out, _) => &OF_EXPORTS,
-        (Way::In, Form::Words) => &IN_WORDS,
-        (Way::In, Form::Brackets) => &OF_IMPORTS,
+fn option(
+    cursor: &mut Cursor<'_>,
+    form: Form,
+    direction: CopyDirection,
+    parsed: &mut ParsedOptions,
+) -> Result<&'static str> {
+    let known: &[(&[&str], &str)] = match (direction, form) {
+        (CopyDirection::Out, _) => &OF_EXPORTS,
+        (CopyDirection::In, Form::Words) => &IN_WORDS,
+        (CopyDirection::In, Form::Brackets) => &OF_IMPORTS,
     };
     let bare = BARE.iter().filter(|_| form == Form::Words);
     let found = known.iter().chain(bare).find(|(words, _)| cursor.take_words(words));
@@ -282,7 +287,7 @@ fn option(cursor: &mut Cursor<'_>, form: Form, way: Way, said: &mut Said) -> Res
     if form == Form::Words && matches!(name, "DELIMITER" | "QUOTE" | "ESCAPE" | "NULL") {
         cursor.take_word("AS");
     }
-    value(cursor, name, form, way, said)?;
+    value(cursor, name, form, direction, parsed)?;
     Ok(name)
 }
 
@@ -291,20 +296,20 @@ fn value(
     cursor: &mut Cursor<'_>,
     name: &'static str,
     form: Form,
-    way: Way,
-    said: &mut Said,
+    direction: CopyDirection,
+    parsed: &mut ParsedOptions,
 ) -> Result<()> {
-    let options = &mut said.options;
+    let options = &mut parsed.options;
     match name {
         "CSV" => options.format = Some(CopyFormat::Csv),
         "BINARY" => options.format = Some(CopyFormat::Binary),
-        "FORMAT" => options.format = Some(format(cursor, way)?),
+        "FORMAT" => options.format = Some(format(cursor, direction)?),
         "HEADER" => options.header = Some(header(cursor, form)?),
         "DELIMITER" => options.delimiter = Some(byte(cursor, "DELIMITER")?),
         "QUOTE" => options.quote = Some(byte(cursor, "QUOTE")?),
         "ESCAPE" => {
             let offset = cursor.offset();
-            said.escape = Some((byte(cursor, "ESCAPE")?, offset));
+            parsed.escape = Some((byte(cursor, "ESCAPE")?, offset));
         }
         "ENCODING" => encoding(cursor)?,
         "NULL" => options.null = Some(expect_text(cursor, "a text in quotes")?.text),
@@ -358,16 +363,16 @@ fn encoding(cursor: &mut Cursor<'_>) -> Result<()> {
     }
 }
 
-fn format(cursor: &mut Cursor<'_>, way: Way) -> Result<CopyFormat> {
+fn format(cursor: &mut Cursor<'_>, direction: CopyDirection) -> Result<CopyFormat> {
     let words = ["CSV", "TEXT", "BINARY", "PARQUET", "JSONL", "NDJSON", "ARROW"];
-    Ok(match (word(cursor, &words)?, way) {
+    Ok(match (word(cursor, &words)?, direction) {
         ("CSV", _) => CopyFormat::Csv,
         ("TEXT", _) => CopyFormat::Text,
         ("BINARY", _) => CopyFormat::Binary,
         ("PARQUET", _) => CopyFormat::Parquet,
-        ("ARROW", Way::Out) => CopyFormat::Arrow,
-        (_, Way::Out) => CopyFormat::Jsonl,
-        (_, Way::In) => return Err(cursor.not_supported("import of jsonl and arrow")),
+        ("ARROW", CopyDirection::Out) => CopyFormat::Arrow,
+        (_, CopyDirection::Out) => CopyFormat::Jsonl,
+        (_, CopyDirection::In) => return Err(cursor.not_supported("import of jsonl and arrow")),
     })
 }
 
@@ -519,9 +524,9 @@ mod tests {
                 for c in (0..words.len()).filter(|&c| c != a && c != b) {
                     let in_words = format!("WITH {} {} {}", words[a], words[b], words[c]);
                     let list = [brackets[a], brackets[b], brackets[c]].join(", ");
-                    let said = without_places(options_of(&in_words));
-                    assert_eq!(said, without_places(options_of(&format!("({list})"))), "{list}");
-                    assert_eq!(said, without_places(options_of(&format!("WITH ({list})"))));
+                    let parsed = without_places(options_of(&in_words));
+                    assert_eq!(parsed, without_places(options_of(&format!("({list})"))), "{list}");
+                    assert_eq!(parsed, without_places(options_of(&format!("WITH ({list})"))));
                 }
             }
         }

@@ -22,11 +22,11 @@ use datafusion::sql::sqlparser::ast::{
 use datafusion::sql::sqlparser::parser::Parser;
 
 use super::column_lists::unnest_series_of_columns;
-use crate::catalog::names_catalog;
 use crate::functions::{
     AT_TIME_ZONE, LIST_CONTAINS, LIST_LENGTH, LIST_OVERLAPS, SIMILAR_PATTERN, TRUNC_YEARS,
     is_postgres_pattern, pattern_text,
 };
+use crate::pg_catalog::names_catalog;
 use crate::sql::call::call_of;
 use crate::sql::dialect::QueryDialect;
 use crate::types::decimal_constants::SHORT;

@@ -54,7 +54,7 @@ impl Joiner {
                 (false, true) => &mut right,
                 (_, false) => &mut left,
             };
-            plain.push(self.asked_column(condition, side)?);
+            plain.push(self.condition_column(condition, side)?);
         }
         let (left, right) = (Arc::new(left), Arc::new(right));
         let join = with_condition(Join { left, right, ..join }, conjunction(plain))?;
@@ -63,7 +63,7 @@ impl Joiner {
     }
 
     /// Adds the condition to a side as a column, and returns the column.
-    fn asked_column(&mut self, condition: Expr, side: &mut LogicalPlan) -> Result<Expr> {
+    fn condition_column(&mut self, condition: Expr, side: &mut LogicalPlan) -> Result<Expr> {
         let name = self.name();
         let given = side.schema().columns().into_iter().map(Expr::Column);
         let listed = given.chain([condition.alias(&name)]).collect::<Vec<_>>();

@@ -5,7 +5,7 @@ use datafusion::sql::sqlparser::ast::{
     SelectItemQualifiedWildcardKind, SetExpr, WildcardAdditionalOptions,
 };
 
-use super::scope::{Found, Piece, Scope, placed};
+use super::scope::{Piece, Resolution, Scope, placed};
 use super::{Columns, Pass, Passed, single_name};
 use crate::error::Error;
 use crate::position;
@@ -73,7 +73,7 @@ impl Pass<'_> {
     fn output_name(&mut self, items: &[SelectItem], is_ours: bool, expr: &mut Expr) -> Passed<()> {
         let Expr::Identifier(name) = &*expr else { return self.names_in(expr) };
         let scope = self.scopes.last().expect("it is in a SELECT");
-        let is_merged = matches!(scope.find(&name.value), Found::Merged(_));
+        let is_merged = matches!(scope.find(&name.value), Resolution::Merged(_));
         match items.iter().find_map(|item| item_named(item, name, scope)) {
             None => self.names_in(expr),
             Some(Some(column)) if is_merged && !is_ours => {
@@ -153,7 +153,7 @@ impl Pass<'_> {
         let span = options.wildcard_token.0.span;
         let excluded = excluded(options);
         if let Some(name) =
-            excluded.iter().find(|it| matches!(scope.find(&it.value), Found::Nothing))
+            excluded.iter().find(|it| matches!(scope.find(&it.value), Resolution::Nothing))
         {
             let position = position::position_at(self.sql, name.span.start);
             let (position, column) = (Some(position), name.value.clone());

@@ -4,7 +4,7 @@ use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{Expr, Ident, Query, VisitorMut};
 
-use super::scope::{Found, placed};
+use super::scope::{Resolution, placed};
 use super::{Columns, Pass, Passed, nothing};
 use crate::error::Error;
 
@@ -81,12 +81,12 @@ impl Pass<'_> {
     pub(super) fn meaning(&self, name: &Ident) -> Passed<Option<Expr>> {
         for (at, scope) in self.scopes.iter().enumerate().rev() {
             match scope.find(&name.value) {
-                Found::Nothing => {}
-                Found::Column => return Ok(None),
-                Found::Merged(expr) => return Ok(Some(placed(expr, name.span))),
+                Resolution::Nothing => {}
+                Resolution::Column => return Ok(None),
+                Resolution::Merged(expr) => return Ok(Some(placed(expr, name.span))),
                 // DataFusion refuses a name of the outermost query itself.
-                Found::Several { is_merged: false } if at == 0 => return Ok(None),
-                Found::Several { .. } => return Err(self.ambiguous(name)),
+                Resolution::Several { is_merged: false } if at == 0 => return Ok(None),
+                Resolution::Several { .. } => return Err(self.ambiguous(name)),
             }
         }
         Ok(None)

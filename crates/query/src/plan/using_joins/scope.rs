@@ -87,7 +87,7 @@ pub(super) enum Piece {
 }
 
 /// The meaning of a name without a table.
-pub(super) enum Found<'s> {
+pub(super) enum Resolution<'s> {
     Nothing,
     /// It is a column of a table, or may be one.
     Column,
@@ -210,7 +210,7 @@ impl Scope {
         })
     }
 
-    pub(super) fn find(&self, name: &str) -> Found<'_> {
+    pub(super) fn find(&self, name: &str) -> Resolution<'_> {
         let merged = self.merged_expr(name);
         let known = self.leaves.iter().map(|leaf| leaf.has(name));
         let count = known.clone().filter(|has| *has == Some(true)).count();
@@ -219,11 +219,11 @@ impl Scope {
             .iter()
             .filter(|piece| matches!(piece, Piece::Merged { name: merged, .. } if merged == name));
         match (merged_count.count() + count, merged) {
-            (0, _) if known.clone().any(|has| has.is_none()) => Found::Column,
-            (0, _) => Found::Nothing,
-            (1, Some(expr)) => Found::Merged(expr),
-            (1, None) => Found::Column,
-            (_, merged) => Found::Several { is_merged: merged.is_some() },
+            (0, _) if known.clone().any(|has| has.is_none()) => Resolution::Column,
+            (0, _) => Resolution::Nothing,
+            (1, Some(expr)) => Resolution::Merged(expr),
+            (1, None) => Resolution::Column,
+            (_, merged) => Resolution::Several { is_merged: merged.is_some() },
         }
     }
 
@@ -231,10 +231,10 @@ impl Scope {
     pub(super) fn key(&mut self, sql: &str, key: &Ident) -> Passed<Expr> {
         let position = || (key.span.start.line > 0).then(|| position_at(sql, key.span.start));
         match self.find(&key.value) {
-            Found::Merged(expr) => return Ok(placed(expr, key.span)),
-            Found::Several { .. } => return Err(ambiguous(sql, key)),
-            Found::Column => {}
-            Found::Nothing => {
+            Resolution::Merged(expr) => return Ok(placed(expr, key.span)),
+            Resolution::Several { .. } => return Err(ambiguous(sql, key)),
+            Resolution::Column => {}
+            Resolution::Nothing => {
                 let column = super::written_name_at(sql, position(), &key.value);
                 let error = Error::NoSuchColumn { position: position(), column, similar: None };
                 return Err(Box::new(error));

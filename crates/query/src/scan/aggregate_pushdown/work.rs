@@ -110,12 +110,12 @@ impl<'p> Worker<'p> {
 
     fn fold_frame(&mut self, number: usize, task: &FrameRows) -> Result<()> {
         let read = &self.plan.source.read;
-        let asked = read.asked(task, task.rows.clone());
+        let request = read.request(task, task.rows.clone());
         if self.plan.columns.is_empty() {
-            self.states.rows[0] += read.count(&asked)? as u64;
+            self.states.rows[0] += read.count(&request)? as u64;
             return Ok(());
         }
-        let is_selected = read.select(&asked, &mut self.selection)?;
+        let is_selected = read.select(&request, &mut self.selection)?;
         if is_selected == Some(0) {
             return Ok(());
         }

@@ -26,7 +26,7 @@ use tidegate_model::limits::SLICE_BYTES;
 
 use crate::operators::copied::widest_bytes;
 use crate::timeseries::keys::KeyMaker;
-use crate::timeseries::pick::bytes;
+use crate::timeseries::limit_from_end::bytes;
 
 /// The approximate bytes of a key besides its own.
 const KEY_BYTES: usize = 64;

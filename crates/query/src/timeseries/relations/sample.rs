@@ -30,7 +30,7 @@ use crate::sql::select_rewrite::{
 use crate::timeseries::designated::{Designated, designated, in_order_of};
 use crate::timeseries::extension;
 use crate::timeseries::fill::{Fill, FillGaps, Filling, Role};
-use crate::timeseries::relations::MarkedRelations;
+use crate::timeseries::relations::ClauseRelations;
 use crate::types::bucket::{Grid, Origin, Stride, instant, time_unit};
 use crate::types::literal::time_value;
 use crate::types::zone::{Zone, parse_offset};
@@ -54,7 +54,7 @@ struct Sampling {
 
 /// Returns the plan of a block with SAMPLE BY.
 pub(crate) fn sampled(
-    relations: &MarkedRelations,
+    relations: &ClauseRelations,
     clause: &SampleClause,
     query: Query,
     context: &mut dyn RelationPlannerContext,
@@ -70,7 +70,7 @@ pub(crate) fn sampled(
     }
     let from = std::mem::take(&mut select.from);
     let rows = query_of(select_everything(from, select.selection.take()));
-    let rows = MarkedRelations::inner(rows, context)?;
+    let rows = ClauseRelations::inner(rows, context)?;
     let no_timestamp = || wrong(ClauseProblem::NoDesignated { clause: "SAMPLE BY" });
     let time = designated(&rows).ok_or_else(no_timestamp)?;
     let unit = time_unit(rows.schema(), &time)?;
@@ -83,7 +83,7 @@ pub(crate) fn sampled(
     select.from = from_one(relations.slot(rows));
     let is_aggregate = |name: &str| relations.is_aggregate(name);
     let roles = group_by_buckets(&mut select, &time, clause, &is_aggregate)?;
-    let grouped = MarkedRelations::inner(query_of(select), context)?;
+    let grouped = ClauseRelations::inner(query_of(select), context)?;
     finish(grouped, clause, sampling, grid, roles)
 }
 
@@ -105,7 +105,7 @@ impl From<datafusion::common::DataFusionError> for Problem {
 }
 
 fn sampling(
-    relations: &MarkedRelations,
+    relations: &ClauseRelations,
     clause: &SampleClause,
     unit: TimeUnit,
     context: &mut dyn RelationPlannerContext,

@@ -192,8 +192,8 @@ fn a_statement_ends_or_spills_at_its_limit_and_others_go_on() {
     // 200,000 views of 16 bytes would fit, but the texts behind them do not.
     let kept = "SELECT array_length(array_agg(md5(x::varchar))) FROM long_sequence(200000)";
     let failed = server.exec(kept);
-    assert_eq!(failed.status, 503, "kept-1: {}", failed.body);
-    assert!(failed.body.contains("array_agg, string_agg"), "kept-1: {}", failed.body);
+    assert_eq!(failed.status, 503, "collected_values-1: {}", failed.body);
+    assert!(failed.body.contains("array_agg, string_agg"), "collected_values-1: {}", failed.body);
     let small =
         "SELECT count(*) FROM long_sequence(1000) a JOIN long_sequence(1000) b ON a.x = b.x";
     assert_eq!(server.rows(small), "[[1000]]");

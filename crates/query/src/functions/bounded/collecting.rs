@@ -1,4 +1,4 @@
-//! Aggregates over windows that keep all values of their frame.
+//! Aggregates over windows that collect all values of their frame.
 //!
 //! - Each row of a window has a list or a text of its own, as long as its frame: over a whole
 //!   partition they grow with the square of its rows. So the frame has at most `FRAME_VALUES` rows,
@@ -12,12 +12,12 @@ use tidegate_model::limits::FRAME_VALUES;
 use crate::error::{ClauseProblem, Error};
 use crate::types::literal::integer_of;
 
-/// The aggregates that keep all values.
-pub(super) const KEEPING: [&str; 2] = ["array_agg", "string_agg"];
+/// The aggregates that collect all values.
+pub(super) const COLLECTING: [&str; 2] = ["array_agg", "string_agg"];
 
-/// Returns true if an expression of a window, by its name, keeps all values.
-pub(crate) fn keeps_values(name: &str) -> bool {
-    KEEPING.iter().any(|keeping| name.starts_with(keeping))
+/// Returns true if an expression of a window, by its name, collects all values.
+pub(crate) fn collects_values(name: &str) -> bool {
+    COLLECTING.iter().any(|collecting| name.starts_with(collecting))
 }
 
 /// Window functions that need a value, which DataFusion accepts without one.
@@ -32,7 +32,7 @@ pub(crate) fn check_window(window: &WindowFunction) -> Result<()> {
         return plan_err!("Function '{function}' failed to match any signature without arguments");
     }
     let rows = frame_rows(&window.params.window_frame);
-    if !KEEPING.contains(&function) || rows.is_some_and(|rows| rows <= FRAME_VALUES) {
+    if !COLLECTING.contains(&function) || rows.is_some_and(|rows| rows <= FRAME_VALUES) {
         return Ok(());
     }
     let what = ClauseProblem::FrameTooLarge { function: function.to_owned(), rows: FRAME_VALUES };

@@ -14,8 +14,8 @@
 use datafusion::sql::sqlparser::ast::helpers::attached_token::AttachedToken;
 use datafusion::sql::sqlparser::ast::{Array, BinaryOperator, CaseWhen, CastKind, Expr, Value};
 
-use crate::catalog::tree::{call, catalog_type, custom_name, null};
 use crate::names::LIST_MARK;
+use crate::pg_catalog::tree::{call, catalog_type, custom_name, null};
 use crate::types::list_types::element_type;
 
 /// The keyword between a value and a list.

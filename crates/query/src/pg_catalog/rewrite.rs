@@ -20,7 +20,7 @@ use datafusion::sql::sqlparser::parser::Parser;
 
 use super::lists::{self, list_of};
 use super::relations;
-use crate::catalog::tree::{call, catalog_type, custom_name, null, parts};
+use crate::pg_catalog::tree::{call, catalog_type, custom_name, null, parts};
 
 /// Rewrites a query in place.
 pub(crate) fn rewrite(query: &mut Query) {

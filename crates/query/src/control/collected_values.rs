@@ -1,9 +1,9 @@
-//! The memory that `array_agg` and `string_agg` keep.
+//! The memory that `array_agg` and `string_agg` collect.
 //!
-//! - kept-1. DataFusion counts the state of such an aggregate as if texts were only views of 16
-//!   bytes: neither the texts behind them, which a view holds, nor the result, which is a copy. So
-//!   the values of its arguments are charged to the statement once more, with their texts, and with
-//!   the whole buffers that their views hold.
+//! - collected_values-1. DataFusion counts the state of such an aggregate as if texts were only
+//!   views of 16 bytes: neither the texts behind them, which a view holds, nor the result, which is
+//!   a copy. So the values of its arguments are charged to the statement once more, with their
+//!   texts, and with the whole buffers that their views hold.
 //! - The charge lasts as long as the plan, because the result goes up from the aggregate.
 //!
 //! Not here: the size of a single value (`account`), and the memory that operators count
@@ -27,19 +27,20 @@ use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::aggregates::{AggregateExec, AggregateInputMode};
 
 use crate::account;
-use crate::functions::bounded::kept::keeps_values;
+use crate::functions::bounded::collecting::collects_values;
 use crate::value_bytes::bytes_of;
 
-/// The operator; aggregates that keep all their values are charged for them (kept-1). Only the
-/// first stage is charged: the states that later stages merge hold the same texts.
+/// The operator; aggregates that collect all their values are charged for them
+/// (collected_values-1). Only the first stage is charged: the states that later stages merge hold
+/// the same texts.
 pub(super) fn with_charged_values(plan: Arc<dyn ExecutionPlan>) -> Arc<dyn ExecutionPlan> {
     let Some(aggregate) = plan.downcast_ref::<AggregateExec>() else { return plan };
-    let keeps = |call: &Arc<AggregateFunctionExpr>| keeps_values(call.fun().name());
+    let collects = |call: &Arc<AggregateFunctionExpr>| collects_values(call.fun().name());
     let is_first = aggregate.mode().input_mode() == AggregateInputMode::Raw;
-    if !is_first || !aggregate.aggr_expr().iter().any(keeps) {
+    if !is_first || !aggregate.aggr_expr().iter().any(collects) {
         return plan;
     }
-    let calls = aggregate.aggr_expr().iter().map(|call| match keeps(call) {
+    let calls = aggregate.aggr_expr().iter().map(|call| match collects(call) {
         true => charged(call).map_or_else(|| Arc::clone(call), Arc::new),
         false => Arc::clone(call),
     });
@@ -59,7 +60,7 @@ fn charged(call: &AggregateFunctionExpr) -> Option<AggregateFunctionExpr> {
             return Arc::clone(inner);
         }
         let charge = Arc::new(Mutex::new(Charge::default()));
-        Arc::new(Kept { inner: Arc::clone(inner), charge }) as Arc<dyn PhysicalExpr>
+        Arc::new(ChargedArgument { inner: Arc::clone(inner), charge }) as Arc<dyn PhysicalExpr>
     };
     let args = expressions.args.iter().map(charged).collect::<Vec<_>>();
     // With DISTINCT, the sort keys must be among the arguments.
@@ -73,7 +74,7 @@ fn charged(call: &AggregateFunctionExpr) -> Option<AggregateFunctionExpr> {
 
 /// An argument whose values are charged when they are computed.
 #[derive(Debug)]
-struct Kept {
+struct ChargedArgument {
     inner: Arc<dyn PhysicalExpr>,
     charge: Arc<Mutex<Charge>>,
 }
@@ -85,27 +86,27 @@ struct Charge {
     reservation: Option<MemoryReservation>,
 }
 
-impl fmt::Display for Kept {
+impl fmt::Display for ChargedArgument {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.inner.fmt(f)
     }
 }
 
-impl PartialEq for Kept {
-    fn eq(&self, other: &Kept) -> bool {
+impl PartialEq for ChargedArgument {
+    fn eq(&self, other: &ChargedArgument) -> bool {
         self.inner.eq(&other.inner)
     }
 }
 
-impl Eq for Kept {}
+impl Eq for ChargedArgument {}
 
-impl Hash for Kept {
+impl Hash for ChargedArgument {
     fn hash<H: Hasher>(&self, state: &mut H) {
         self.inner.hash(state);
     }
 }
 
-impl PhysicalExpr for Kept {
+impl PhysicalExpr for ChargedArgument {
     fn return_field(&self, schema: &Schema) -> Result<FieldRef> {
         self.inner.return_field(schema)
     }
@@ -132,7 +133,7 @@ impl PhysicalExpr for Kept {
         let Some(inner) = children.pop().filter(|_| children.is_empty()) else {
             return internal_err!("it charges for one expression");
         };
-        Ok(Arc::new(Kept { inner, charge: Arc::clone(&self.charge) }))
+        Ok(Arc::new(ChargedArgument { inner, charge: Arc::clone(&self.charge) }))
     }
 
     fn fmt_sql(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -177,14 +178,17 @@ mod tests {
         let long = "0123456789abcdef".repeat(4);
         let texts = StringViewArray::from_iter_values(std::iter::repeat_n(&long, 1_000));
         let all = Held::default().add(&(Arc::new(texts.clone()) as ArrayRef));
-        assert!(1_000 * long.len() <= all && all <= 3 * 1_000 * long.len(), "kept-1: {all}");
+        assert!(
+            1_000 * long.len() <= all && all <= 3 * 1_000 * long.len(),
+            "collected_values-1: {all}"
+        );
         // A single row holds the buffer of all rows; a second row of the same buffer adds only
         // itself.
         let mut held = Held::default();
         let one = held.add(&(Arc::new(texts.slice(7, 1)) as ArrayRef));
-        assert!(1_000 * long.len() <= one, "kept-1: {one}");
+        assert!(1_000 * long.len() <= one, "collected_values-1: {one}");
         let other = held.add(&(Arc::new(texts.slice(8, 1)) as ArrayRef));
-        assert!(other < 2 * long.len(), "kept-1: {other}");
+        assert!(other < 2 * long.len(), "collected_values-1: {other}");
         let numbers = Arc::new(Int64Array::from(vec![1; 1_000])) as ArrayRef;
         let numbers = Held::default().add(&numbers);
         assert!((8_000..40_000).contains(&numbers), "{numbers}");

@@ -30,13 +30,13 @@ use crate::scan::{ScanOrder, reversed};
 enum Direction {
     /// In the order of the result.
     Forward,
-    /// In the reverse order, and only the picked ones.
+    /// In the reverse order, and only the wanted ones.
     Backward,
 }
 
-/// The rows to be picked.
+/// A limit that counts from the end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd)]
-pub(crate) enum Pick {
+pub(crate) enum EndLimit {
     /// The last `rows` without the last `dropped` of them.
     Last {
         /// A number counted from the end.
@@ -51,42 +51,43 @@ pub(crate) enum Pick {
     },
 }
 
-impl Pick {
+impl EndLimit {
     /// Returns the number of rows that must be held back until the input ends.
     fn held(self) -> usize {
         match self {
-            Pick::Last { rows, .. } => rows,
-            Pick::AllButLast { dropped } => dropped,
+            EndLimit::Last { rows, .. } => rows,
+            EndLimit::AllButLast { dropped } => dropped,
         }
     }
 }
 
-/// Returns the picked rows of a plan. A plain scan is read from its end if that is enough.
-pub(crate) fn picked(plan: LogicalPlan, pick: Pick) -> Result<LogicalPlan> {
+/// Returns the rows of a plan that a limit from its end leaves. A plain scan is read from its end
+/// if that is enough.
+pub(crate) fn limited_from_end(plan: LogicalPlan, limit: EndLimit) -> Result<LogicalPlan> {
     let forward = |plan: LogicalPlan| -> Result<LogicalPlan> {
         let (input, _) = in_table_order(plan, ScanOrder::Forward)?;
-        Ok(extension(PickRows { input, pick, direction: Direction::Forward }))
+        Ok(extension(LimitFromEnd { input, limit, direction: Direction::Forward }))
     };
-    let Pick::Last { rows, dropped } = pick else { return forward(plan) };
+    let EndLimit::Last { rows, dropped } = limit else { return forward(plan) };
     let (backward, is_plain) = in_table_order(plan.clone(), ScanOrder::Backward)?;
     if !is_plain {
         return forward(plan);
     }
     let wanted = rows - dropped;
     let input = LogicalPlanBuilder::from(backward).limit(dropped, Some(wanted))?.build()?;
-    let pick = Pick::Last { rows: wanted, dropped: 0 };
-    Ok(extension(PickRows { input, pick, direction: Direction::Backward }))
+    let limit = EndLimit::Last { rows: wanted, dropped: 0 };
+    Ok(extension(LimitFromEnd { input, limit, direction: Direction::Backward }))
 }
 
-/// The logical node of picked rows.
+/// The logical node of a limit that counts from the end.
 #[derive(Debug, PartialEq, Eq, Hash, PartialOrd)]
-pub(crate) struct PickRows {
+pub(crate) struct LimitFromEnd {
     input: LogicalPlan,
-    pick: Pick,
+    limit: EndLimit,
     direction: Direction,
 }
 
-impl PickRows {
+impl LimitFromEnd {
     pub(super) fn input(&self) -> &LogicalPlan {
         &self.input
     }
@@ -97,13 +98,13 @@ impl PickRows {
             Direction::Forward => input.output_ordering().cloned(),
             Direction::Backward => None,
         };
-        unary(input, PickWork { pick: self.pick, direction: self.direction, required })
+        unary(input, LimitFromEndWork { limit: self.limit, direction: self.direction, required })
     }
 }
 
-impl UserDefinedLogicalNodeCore for PickRows {
+impl UserDefinedLogicalNodeCore for LimitFromEnd {
     fn name(&self) -> &'static str {
-        "PickRows"
+        "LimitFromEnd"
     }
 
     fn inputs(&self) -> Vec<&LogicalPlan> {
@@ -119,14 +120,14 @@ impl UserDefinedLogicalNodeCore for PickRows {
     }
 
     fn fmt_for_explain(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "PickRows: {:?}", self.pick)
+        write!(f, "LimitFromEnd: {:?}", self.limit)
     }
 
     fn with_exprs_and_inputs(&self, _: Vec<Expr>, mut inputs: Vec<LogicalPlan>) -> Result<Self> {
         let Some(input) = inputs.pop().filter(|_| inputs.is_empty()) else {
-            return internal_err!("PickRows has one input");
+            return internal_err!("LimitFromEnd has one input");
         };
-        Ok(PickRows { input, pick: self.pick, direction: self.direction })
+        Ok(LimitFromEnd { input, limit: self.limit, direction: self.direction })
     }
 
     fn necessary_children_exprs(&self, output_columns: &[usize]) -> Option<Vec<Vec<usize>>> {
@@ -134,30 +135,32 @@ impl UserDefinedLogicalNodeCore for PickRows {
     }
 }
 
-/// The work of the operator, which returns the picked rows of one stream.
+/// The work of the operator, which limits the rows of one stream.
 #[derive(Debug)]
-pub(super) struct PickWork {
-    pick: Pick,
+pub(super) struct LimitFromEndWork {
+    limit: EndLimit,
     direction: Direction,
     /// The order of the input in which its last rows are those of the result.
     required: Option<LexOrdering>,
 }
 
-impl Unary for PickWork {
+impl Unary for LimitFromEndWork {
     const NAME: &'static str = "LastExec";
 
     fn name(&self) -> &'static str {
-        match self.pick {
-            Pick::Last { .. } => Self::NAME,
-            Pick::AllButLast { .. } => "AllButLastExec",
+        match self.limit {
+            EndLimit::Last { .. } => Self::NAME,
+            EndLimit::AllButLast { .. } => "AllButLastExec",
         }
     }
 
     fn describe(&self, _: &dyn ExecutionPlan, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.pick {
-            Pick::Last { rows, dropped: 0 } => write!(f, "LastExec: rows={rows}"),
-            Pick::Last { rows, dropped } => write!(f, "LastExec: rows={rows}, dropped={dropped}"),
-            Pick::AllButLast { dropped } => write!(f, "AllButLastExec: dropped={dropped}"),
+        match self.limit {
+            EndLimit::Last { rows, dropped: 0 } => write!(f, "LastExec: rows={rows}"),
+            EndLimit::Last { rows, dropped } => {
+                write!(f, "LastExec: rows={rows}, dropped={dropped}")
+            }
+            EndLimit::AllButLast { dropped } => write!(f, "AllButLastExec: dropped={dropped}"),
         }
     }
 
@@ -176,9 +179,9 @@ impl Unary for PickWork {
                 EquivalenceProperties::new_with_orderings(input.schema(), turned)
             }
         };
-        let emission = match self.pick {
-            Pick::Last { .. } => EmissionType::Final,
-            Pick::AllButLast { .. } => EmissionType::Incremental,
+        let emission = match self.limit {
+            EndLimit::Last { .. } => EmissionType::Final,
+            EndLimit::AllButLast { .. } => EmissionType::Incremental,
         };
         Arc::new(PlanProperties::new(
             equivalence,
@@ -209,32 +212,32 @@ impl Unary for PickWork {
         let schema = input.schema();
         let input = input.execute(partition, Arc::clone(&context))?;
         let memory = MemoryConsumer::new(self.name()).register(context.memory_pool());
-        let picking = Picking {
+        let limited = LimitFromEndStream {
             input: Some(input),
-            pick: self.pick,
+            limit: self.limit,
             direction: self.direction,
             held: Held { batches: VecDeque::new(), rows: 0, memory },
             ready: VecDeque::new(),
         };
-        let batches = stream::try_unfold(picking, |mut picking| async move {
-            Ok(picking.next().await?.map(|batch| (batch, picking)))
+        let batches = stream::try_unfold(limited, |mut limited| async move {
+            Ok(limited.next().await?.map(|batch| (batch, limited)))
         });
         Ok(Box::pin(RecordBatchStreamAdapter::new(schema, batches)))
     }
 }
 
 /// The state of one stream.
-struct Picking {
+struct LimitFromEndStream {
     /// The input; `None` when it has ended.
     input: Option<SendableRecordBatchStream>,
-    pick: Pick,
+    limit: EndLimit,
     direction: Direction,
     held: Held,
     /// Batches that are ready to be returned.
     ready: VecDeque<RecordBatch>,
 }
 
-impl Picking {
+impl LimitFromEndStream {
     async fn next(&mut self) -> Result<Option<RecordBatch>> {
         loop {
             if let Some(batch) = self.ready.pop_front() {
@@ -256,8 +259,8 @@ impl Picking {
             Direction::Backward => self.held.push_front(reversed(&batch)?),
             Direction::Forward => {
                 self.held.push_back(batch)?;
-                let passed = self.held.drop_front(self.pick.held());
-                if matches!(self.pick, Pick::AllButLast { .. }) {
+                let passed = self.held.drop_front(self.limit.held());
+                if matches!(self.limit, EndLimit::AllButLast { .. }) {
                     self.ready.extend(passed);
                 }
                 Ok(())
@@ -267,7 +270,7 @@ impl Picking {
 
     /// Ends the input: the held rows are its last ones.
     fn finish(&mut self) {
-        if let Pick::Last { rows, dropped } = self.pick {
+        if let EndLimit::Last { rows, dropped } = self.limit {
             let wanted = match self.direction {
                 Direction::Forward => self.held.rows.saturating_sub(dropped),
                 Direction::Backward => rows,

@@ -1,13 +1,13 @@
-//! The guard between two operators (control-1).
+//! The cancel check between two operators (control-1).
 //!
-//! - A guard changes nothing in a plan except when it ends: its properties are those of its input,
-//!   the same object, so that no operator above computes its own again or loses state that it
-//!   shares with another (a dynamic filter, for example).
-//! - guard-1. Users do not see guards: they are added after planning, and `EXPLAIN ANALYZE` leaves
-//!   them out.
+//! - A cancel check changes nothing in a plan except when it ends: its properties are those of its
+//!   input, the same object, so that no operator above computes its own again or loses state that
+//!   it shares with another (a dynamic filter, for example).
+//! - cancel_check-1. Users do not see cancel checks: they are added after planning, and `EXPLAIN
+//!   ANALYZE` leaves them out.
 //! - A task that has worked for `TURN` yields to those that wait for its thread, the next time it
-//!   reaches a guard (control-4). Operators with their rows in memory would not yield: a cross join
-//!   has batches for hours and waits for nothing.
+//!   reaches a cancel check (control-4). Operators with their rows in memory would not yield: a
+//!   cross join has batches for hours and waits for nothing.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -21,8 +21,8 @@ use datafusion::execution::{RecordBatchStream, SendableRecordBatchStream, TaskCo
 use datafusion::physical_plan::ExecutionPlan;
 use futures::{Stream, StreamExt};
 
+use super::collected_values::with_charged_values;
 use super::join_filter::with_asking_filter;
-use super::kept::with_charged_values;
 use super::sort_keys::with_asking_keys;
 use super::turn::give_way;
 use crate::account::Account;
@@ -33,35 +33,36 @@ use crate::operators::unary::{Unary, unary_with};
 use crate::operators::windows::with_charged_windows;
 use crate::slices::sliced;
 
-const NAME: &str = "GuardExec";
+const NAME: &str = "CancelCheckExec";
 
-/// The plan with a guard above each of its operators (control-1).
-pub(crate) fn guarded(
+/// The plan with a cancel check above each of its operators (control-1).
+pub(crate) fn with_cancel_checks(
     plan: Arc<dyn ExecutionPlan>,
     stop: &Arc<CancelState>,
 ) -> Result<Arc<dyn ExecutionPlan>> {
-    let guard = |input: Arc<dyn ExecutionPlan>| -> Result<Transformed<Arc<dyn ExecutionPlan>>> {
+    let checked = |input: Arc<dyn ExecutionPlan>| -> Result<Transformed<Arc<dyn ExecutionPlan>>> {
         let properties = Arc::clone(input.properties());
         let input = with_asking_keys(with_asking_filter(input, stop)?, stop)?;
         let input = sliced(with_bounded_copies(with_charged_values(input))?)?;
         let input = with_charged_windows(input)?;
-        Ok(Transformed::yes(unary_with(properties, input, Guard { stop: Arc::clone(stop) })))
+        Ok(Transformed::yes(unary_with(properties, input, CancelCheck { stop: Arc::clone(stop) })))
     };
-    Ok(plan.transform_up(guard)?.data)
+    Ok(plan.transform_up(checked)?.data)
 }
 
-/// Returns true for a guard, and for other operators that are added to every plan (guard-1).
-pub(super) fn is_guard(plan: &dyn ExecutionPlan) -> bool {
+/// Returns true for a cancel check, and for other operators that are added to every plan
+/// (cancel_check-1).
+pub(super) fn is_cancel_check(plan: &dyn ExecutionPlan) -> bool {
     plan.name().starts_with(NAME)
 }
 
 /// Passes batches on as long as the statement may continue.
 #[derive(Debug)]
-struct Guard {
+struct CancelCheck {
     stop: Arc<CancelState>,
 }
 
-impl Unary for Guard {
+impl Unary for CancelCheck {
     const NAME: &'static str = NAME;
 
     fn execute(
@@ -73,12 +74,12 @@ impl Unary for Guard {
         let account = Account::new(&self.stop, context.memory_pool());
         let (schema, stop) = (input.schema(), Arc::clone(&self.stop));
         let input = Some(input.execute(partition, context)?);
-        Ok(Box::pin(Guarded { input, schema, stop, account }))
+        Ok(Box::pin(CancelCheckStream { input, schema, stop, account }))
     }
 }
 
 /// A stream that ends with the statement.
-struct Guarded {
+struct CancelCheckStream {
     /// `None` once it has ended, so that its resources are freed at once and not with those above
     /// it.
     input: Option<SendableRecordBatchStream>,
@@ -88,14 +89,14 @@ struct Guarded {
     account: Arc<Account>,
 }
 
-impl Stream for Guarded {
+impl Stream for CancelCheckStream {
     type Item = Result<RecordBatch>;
 
     fn poll_next(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<RecordBatch>>> {
-        let Guarded { input: place, stop, account, .. } = self.as_mut().get_mut();
+        let CancelCheckStream { input: place, stop, account, .. } = self.as_mut().get_mut();
         let Some(input) = place else { return Poll::Ready(None) };
         if let Some(reason) = stop.reason() {
             *place = None;
@@ -113,7 +114,7 @@ impl Stream for Guarded {
     }
 }
 
-impl RecordBatchStream for Guarded {
+impl RecordBatchStream for CancelCheckStream {
     fn schema(&self) -> SchemaRef {
         Arc::clone(&self.schema)
     }

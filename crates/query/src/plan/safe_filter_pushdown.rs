@@ -21,11 +21,11 @@ pub(super) const PUSH_DOWN_FILTER: &str = "push_down_filter";
 
 /// A wrapper of DataFusion's rule that moves filters down; it keeps some of them in place.
 #[derive(Debug)]
-pub(super) struct KeptFilters {
+pub(super) struct SafeFilterPushdown {
     pub(super) inner: Arc<dyn OptimizerRule + Send + Sync>,
 }
 
-impl OptimizerRule for KeptFilters {
+impl OptimizerRule for SafeFilterPushdown {
     fn name(&self) -> &str {
         self.inner.name()
     }
