@@ -12,7 +12,7 @@
 use crate::tidy::Finding;
 
 /// Private words, each with the field's word.
-const PRIVATE_WORDS: [(&str, &str); 19] = [
+const PRIVATE_WORDS: [(&str, &str); 24] = [
     ("tail", "memtable"),
     ("seal", "flush"),
     ("sealed", "flushed"),
@@ -32,6 +32,11 @@ const PRIVATE_WORDS: [(&str, &str); 19] = [
     ("fused", "aggregate pushdown"),
     ("apart", "spawned"),
     ("here", "inline"),
+    ("survey", "offline check"),
+    ("surveyed", "offline check"),
+    ("salvage", "repair replay"),
+    ("said", "parsed"),
+    ("asked", "requested"),
 ];
 
 /// Those of them that comments do not use either.
