@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_understood_is_named() {
+    fn unknown_tasks_are_named() {
         check("chekc", Err("no task `chekc`: `cargo xtask help` lists them"));
         check("tidy all", Err("`all` is no argument of `tidy`: see `cargo xtask help`"));
         check("slt a b", Err("`b` is no argument of `slt`: see `cargo xtask help`"));

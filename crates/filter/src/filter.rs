@@ -285,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn comparisons_of_one_column_fold_and_what_can_fail_comes_last() {
+    fn comparisons_of_one_column_fold_and_fallible_conditions_come_last() {
         let below = Expr::compare(CompareOp::Lt, Expr::Column(1), int(9));
         let expr =
             Expr::And(vec![remainder(0), at_least(1, 2), Expr::And(vec![at_least(0, 4), below])]);

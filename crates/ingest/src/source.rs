@@ -381,7 +381,7 @@ mod tests {
     }
 
     #[test]
-    fn what_must_be_unpacked_first_has_a_name() {
+    fn unsupported_formats_are_named() {
         assert_eq!(
             Magic::foreign(b"PK\x03\x04\x14\0\0\0\x08\0"),
             Some("a ZIP archive, as .xlsx and .ods files are")

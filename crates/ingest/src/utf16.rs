@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_text_becomes_no_text() {
+    fn invalid_utf_16_is_decoded_to_invalid_utf_8() {
         let le = |units: &[u16]| -> Vec<u8> {
             std::iter::once(&0xFEFF).chain(units).flat_map(|unit| unit.to_le_bytes()).collect()
         };

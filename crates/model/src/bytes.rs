@@ -132,7 +132,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_written_is_read_and_no_byte_more() {
+    fn written_values_are_read_back_to_the_last_byte() {
         let mut writer = ByteWriter::default();
         writer.u8(7).u16(300).u32(70_000).u64(1 << 40).i64(-5).i128(-9).counted(b"name").pad(8);
         let mut reader = ByteReader::new(&writer.0);

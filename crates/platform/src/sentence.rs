@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_something_else_than_being_seen_is_escaped() {
+    fn control_characters_are_escaped() {
         for (text, expected) in [
             ("plain text \u{e9}\u{4e2d}\u{1f600}", "plain text \u{e9}\u{4e2d}\u{1f600}"),
             ("a\nb\r\tc", "a\\nb\\r\\tc"),
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_said_is_not_repeated() {
+    fn a_cause_that_the_message_already_names_is_not_repeated() {
         #[derive(Debug, Error)]
         #[error("open x: {source}")]
         struct Outer {

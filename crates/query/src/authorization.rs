@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn roles_may_what_they_may() {
+    fn each_role_is_allowed_its_statements_and_no_others() {
         for sql in [
             "SELECT 1",
             "SHOW TABLES",

@@ -341,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn a_statement_goes_on_until_its_time_is_over_or_nobody_waits() {
+    fn a_statement_ends_at_its_timeout_or_without_a_waiting_client() {
         assert_eq!(CancelState::new(Timeout::Never).reason(), None);
         assert_eq!(CancelState::new(Timeout::After(Duration::MAX)).reason(), None);
         let over = CancelState::new(Timeout::After(Duration::ZERO));
@@ -359,7 +359,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_end_of_a_statement_is_seen_whatever_the_statement_does() {
+    async fn a_cancel_handle_reports_cancellation_and_timeout() {
         let cancel_handle = CancelHandle::default();
         let (reason, ()) = tokio::join!(cancel_handle.ended(), async {
             tokio::task::yield_now().await;

@@ -539,7 +539,7 @@ mod tests {
     // Only the content of strings was counted. A NULL of a VARCHAR counted as nothing but took
     // several hundred bytes, so that one transaction could use up the memory, a row at a time.
     #[test]
-    fn what_is_held_is_counted_and_rows_that_come_alone_are_put_together() {
+    fn held_rows_are_counted_and_single_rows_are_joined() {
         let (mut changes, table, schema) = table();
         for number in 0..1_000 {
             add(&mut changes, &table, &schema, rows(vec![number], None)).unwrap();
@@ -569,7 +569,7 @@ mod tests {
     }
 
     #[test]
-    fn a_clone_is_what_it_was_and_its_rows_count_as_long_as_it_is_there() {
+    fn a_clone_is_unchanged_and_its_rows_count_until_it_is_dropped() {
         let (mut changes, table, schema) = table();
         add(&mut changes, &table, &schema, rows(vec![1], Some("x"))).unwrap();
         let before = changes.rows.used();

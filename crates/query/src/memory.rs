@@ -477,7 +477,7 @@ mod tests {
     }
 
     #[test]
-    fn who_cannot_spill_finds_a_quarter() {
+    fn operators_that_cannot_spill_have_a_quarter_of_the_memory() {
         let pool = QueryMemory::new(Scope::Statement, shape(1_000, 2, 1));
         let pool: Arc<dyn MemoryPool> = Arc::new(pool);
         let sorts = [0, 1].map(|number| {
@@ -500,7 +500,7 @@ mod tests {
     }
 
     #[test]
-    fn merges_share_what_is_kept() {
+    fn merges_share_the_memory_reserved_for_them() {
         let pool = QueryMemory::new(Scope::Statement, shape(1_000, 2, 60));
         let pool: Arc<dyn MemoryPool> = Arc::new(pool);
         let merge = |number| MemoryConsumer::new(format!("{MERGE}[{number}]")).register(&pool);
@@ -606,7 +606,7 @@ mod tests {
     }
 
     #[test]
-    fn what_one_statement_takes_is_counted_apart() {
+    fn memory_is_counted_per_statement() {
         let all: Arc<dyn MemoryPool> = Arc::new(QueryMemory::new(Scope::All, shape(1_000, 2, 1)));
         let [ours, other] =
             [0, 1].map(|_| Arc::new(StatementMemory::new(&all, None, shape(1_000, 2, 1))));

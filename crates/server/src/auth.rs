@@ -396,7 +396,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_is_not_there_has_the_same_salt_every_time() {
+    fn an_unknown_user_gets_the_same_salt_every_time() {
         let users = users();
         let (one, again) = (users.verifier("nobody"), users.verifier("nobody"));
         assert_eq!(one, again, "auth-2");

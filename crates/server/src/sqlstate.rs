@@ -97,7 +97,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn statuses_say_whose_turn_it_is() {
+    fn http_statuses_follow_the_class_of_the_error() {
         for (code, expected) in [
             ("42601", 400),
             ("22012", 400),

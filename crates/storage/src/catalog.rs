@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_is_refused() {
+    fn a_catalog_with_invalid_fields_is_refused() {
         let refused = |change: fn(&mut Catalog)| {
             let mut catalog = sample();
             change(&mut catalog);

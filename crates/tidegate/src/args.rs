@@ -622,7 +622,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_is_refused() {
+    fn invalid_arguments_are_refused() {
         for line in [
             "",
             "nonsense",

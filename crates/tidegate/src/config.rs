@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_typed_wins_over_the_environment_and_that_over_the_file() {
+    fn arguments_override_the_environment_which_overrides_the_file() {
         let mut reading = Reading::new(MEMORY);
         let file = "durability = \"async\"\n[http]\nlisten = \"127.0.0.1:1\"\nmax_connections = 9\n\
                     [ilp]\nmax_columns = 4\ntcp.commit_rows = 1_000\n";
@@ -341,7 +341,7 @@ mod tests {
     // The printed file had `auth.admin_password = "****"`, which was then taken as the password; it
     // is not the well-known default, so the server listened for other machines with it.
     #[test]
-    fn what_is_printed_has_no_password() {
+    fn a_printed_configuration_has_no_password() {
         let mut config = Config::standard(MEMORY);
         config.set("auth.admin_password", "a better one").unwrap();
         config.set("auth.readonly_enabled", "true").unwrap();
@@ -373,7 +373,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_printed_says_the_same() {
+    fn a_printed_configuration_reads_back_equal() {
         let mut config = Config::standard(MEMORY);
         config.set("ilp.timestamp_name", "a \"b\" #c").unwrap();
         let text = printed(&config);

@@ -255,7 +255,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn exit_codes_tell_whose_turn_it_is() {
+    fn exit_codes_follow_the_class_of_the_error() {
         let path = PathBuf::from("d");
         for (error, expected) in [
             (StorageError::InUse { path: path.clone() }, Exit::InUse),

@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_with_a_file_is_said() {
+    fn errors_in_a_configuration_file_are_named() {
         for (line, config, expected) in [
             ("generate", "scale: 10", "FILE: the following required arguments were not provided"),
             ("generate", "format: xml", "FILE: invalid value 'xml' for '--format <FORMAT>'"),

@@ -57,7 +57,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_written_before_the_disk_was_full_is_counted() {
+    fn bytes_written_before_a_full_disk_are_counted() {
         let (mut disk, mut bytes) = ([0; 25], 100);
         let mut rest = &mut disk[..];
         write_counted(&mut rest, b"ten bytes.", &mut bytes).unwrap();

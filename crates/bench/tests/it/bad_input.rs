@@ -412,7 +412,7 @@ fn rows_whose_times_cannot_be_moved_end_the_load() {
 }
 
 #[test]
-fn the_exit_code_says_who_is_at_fault() {
+fn the_exit_code_follows_the_class_of_the_error() {
     let dir = tempdir().unwrap();
     let (path, bytes) = generated(&dir, &format!("{SMALL} --format questdb"));
     let cut = &bytes[..bytes.len() - 7];

@@ -19,7 +19,7 @@ fn sorted(bytes: &[u8]) -> Vec<&[u8]> {
 }
 
 #[test]
-fn what_arrives_is_what_was_in_the_file() {
+fn the_target_receives_the_rows_of_the_file() {
     let dir = tempdir().unwrap();
     let (path, bytes) = generated(&dir, &format!("--use-case devops {SMALL} --format questdb"));
     for flags in

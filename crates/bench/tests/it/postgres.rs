@@ -142,7 +142,7 @@ fn every_row_is_counted_back() {
 }
 
 #[test]
-fn what_flags_say_of_tables_is_done() {
+fn flags_about_tables_are_applied() {
     let cluster = match Cluster::start() {
         Ok(cluster) => cluster,
         Err(reason) => return eprintln!("skipped: {reason}"),

@@ -55,7 +55,7 @@ fn arithmetic_across_columns_is_compiled_once_for_all_constants() {
 }
 
 #[test]
-fn a_division_that_nobody_looks_at_does_not_fail() {
+fn a_division_whose_result_is_unused_does_not_fail() {
     let jit = JitCache::new();
     let quotient = || calculate(ArithmeticOp::Div, Expr::Column(1), Expr::Column(0));
     let is_one = || Expr::compare(CompareOp::Eq, quotient(), int(1));

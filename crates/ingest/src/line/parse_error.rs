@@ -238,7 +238,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_can_be_seen_is_shown_as_it_is() {
+    fn printable_characters_are_shown_unescaped() {
         assert_eq!(shown(b"a \"b\" 'c' \\d"), "a \"b\" 'c' \\d");
         assert_eq!(shown(b"a\n\x01\xff"), "a\\n\\u{1}\u{fffd}");
         assert_eq!(NameError::Character('"').to_string(), "'\"' may not be in a name");

@@ -140,7 +140,7 @@ fn every_kind_of_value_creates_its_type() {
 }
 
 #[test]
-fn what_a_new_column_cannot_hold_is_refused() {
+fn values_that_a_new_column_cannot_hold_are_refused() {
     for (value, kind, ty, why) in [
         ("9223372036854775808i", "integer", "BIGINT", "out of range"),
         ("-1u", "integer", "UBIGINT", "out of range"),

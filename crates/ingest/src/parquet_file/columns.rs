@@ -733,7 +733,7 @@ mod tests {
 
     /// The decoder moves values to their rows and leaves other bytes where they were.
     #[test]
-    fn what_stands_under_a_null_is_zero() {
+    fn values_under_nulls_are_zero() {
         let nulls = || Some(NullBuffer::from(vec![true, false, true]));
         let booleans = BooleanArray::new(BooleanBuffer::from(vec![true; 3]), nulls());
         let numbers = Int64Array::new(vec![7, 8, 9].into(), nulls());

@@ -117,7 +117,7 @@ fn texts_with_delimiters_in_them_do_not_hide_a_regular_one() {
 }
 
 #[test]
-fn what_a_writer_has_quoted_is_read_with_its_delimiter() {
+fn quoted_files_are_read_with_the_delimiter_of_their_writer() {
     let mut state = 7_u64;
     let mut random = |below: usize| {
         state =

@@ -180,7 +180,7 @@ fn the_plain_file_of_these_tests_is_read() {
 
 /// Each of these files reserved memory for a declared size: terabytes, which ended the process.
 #[test]
-fn what_is_only_declared_costs_no_memory() {
+fn declared_sizes_allocate_no_memory() {
     let huge = 0x7FFF_FFFF;
     let file = |physical, codec, pages| OneColumn { physical, codec, rows: 2, pages }.file();
     let page = data_page(2, PLAIN, huge, &[16, 0, 0, 0]);

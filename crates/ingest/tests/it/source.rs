@@ -73,7 +73,7 @@ fn a_path_that_exists_is_no_pattern() {
 }
 
 #[test]
-fn what_matches_nothing_or_is_no_file_is_an_error() {
+fn patterns_without_files_and_directories_are_errors() {
     let folder = folder(&["a/b.csv"]);
     let check = |pattern: &str, expected: &str| {
         assert_eq!(expanded(folder.path(), &[pattern]), expected);

@@ -137,7 +137,7 @@ fn a_view_has_nothing_that_only_rows_have() {
 }
 
 #[test]
-fn what_cannot_be_is_refused_with_its_reason() {
+fn an_invalid_schema_is_refused_with_the_reason() {
     let schema = sample();
     let text = |result: Result<Schema, SchemaError>| result.expect_err("refused").to_string();
     assert_eq!(

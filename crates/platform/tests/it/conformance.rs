@@ -297,7 +297,7 @@ fn a_missing_file_is_not_opened_directly() {
 
 /// A pipe in place of a file made the call that opened it wait for ever.
 #[test]
-fn what_is_no_file_is_refused() {
+fn a_path_that_is_no_file_is_refused() {
     let dir = tempfile::tempdir().unwrap();
     let socket = dir.path().join("socket");
     let _held = std::os::unix::net::UnixListener::bind(&socket).unwrap();

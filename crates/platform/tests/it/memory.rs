@@ -32,7 +32,7 @@ fn reservations_add_up() {
 
 #[test]
 #[should_panic(expected = "platform_memory-1")]
-fn nobody_gives_back_more_than_was_taken() {
+fn releasing_more_memory_than_was_taken_panics() {
     let budget = Arc::new(MemoryBudget::new(100));
     let _other = budget.try_reserve(50);
     budget.reserve_unchecked(10).shrink(11);

@@ -217,7 +217,7 @@ fn queued_writes_are_all_there_after_a_flush() {
 }
 
 #[test]
-fn large_writes_are_all_there_whichever_way_they_went() {
+fn large_writes_are_complete_on_every_path() {
     const PAGE: u64 = 4096;
     let dir = tempfile::tempdir().unwrap();
     for choice in choices() {

@@ -220,7 +220,7 @@ fn syncing_either_folder_makes_a_move_durable() {
 /// Random operations on names. Each file holds a number of its own, which shows whether a file has
 /// two names, and whether everything is durable after a sync of everything.
 #[test]
-fn files_have_one_name_whatever_survives() {
+fn a_file_has_one_name_after_any_crash() {
     for seed in 0..25 {
         let mut random = Random(seed);
         let disk = SimDisk::new(seed);
@@ -480,7 +480,7 @@ fn relative_paths_begin_at_the_root() {
 }
 
 #[test]
-fn what_somebody_else_does_comes_before_the_file_is_opened_once() {
+fn an_action_before_an_open_runs_once_before_it() {
     let disk = SimDisk::new(1);
     let other = disk.clone();
     let mode = OpenMode::CreateOrTruncate;

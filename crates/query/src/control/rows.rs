@@ -655,7 +655,7 @@ mod tests {
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-    async fn nobody_waits_for_a_plan_longer_than_the_timeout() {
+    async fn planning_ends_at_the_timeout() {
         let stop = CancelState::new(Timeout::After(Duration::from_millis(5)));
         let endless = SpawnedTask::spawn(std::future::pending::<Result<()>>());
         let error = finish_in_time(endless, &stop).await.expect_err("its time is over");

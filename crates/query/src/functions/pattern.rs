@@ -352,7 +352,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_read_again() {
+    fn a_formatted_timestamp_parses_to_itself() {
         let pattern = Pattern::new("EEEE dd MMMM yyyy HH:mm:ss.SSSUUUNNN");
         for instant in [0, 1_740_787_200_123_456_789, 951_782_400_000_000_001, -1] {
             let mut text = String::new();

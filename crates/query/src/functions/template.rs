@@ -229,7 +229,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_pattern_tells_whose_it_is() {
+    fn a_pattern_is_recognised_as_postgresql_or_questdb() {
         for (pattern, expected) in [
             ("YYYY-MM-DD HH24:MI:SS.US", Form::Postgres),
             ("yyyy-mm-dd hh24:mi:ss", Form::Postgres),

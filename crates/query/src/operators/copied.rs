@@ -343,7 +343,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_take_what_their_copies_take() {
+    fn row_bytes_are_at_most_the_bytes_of_a_copy() {
         let text = "x".repeat(1_000);
         let columns: [(ArrayRef, u64); 6] = [
             (Arc::new(Int64Array::from(vec![1])), 16),

@@ -343,7 +343,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_there_is_said_at_its_place() {
+    fn missing_and_unsupported_clauses_are_refused_with_their_place() {
         for (sql, expected) in [
             (
                 "INSERT INTO t",

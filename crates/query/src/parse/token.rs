@@ -326,7 +326,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_never_closed_is_reported_where_it_was_opened() {
+    fn an_unclosed_quote_or_comment_is_reported_at_its_start() {
         check("SELECT\n 'abc", "error: line 2, column 2: this ' is never closed");
         check("a \"b", "error: line 1, column 3: this \" is never closed");
         check("x /* /* */", "error: line 1, column 3: this comment is never closed");

@@ -456,7 +456,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_setting_cannot_be_is_said() {
+    fn a_refused_value_of_a_setting_names_the_allowed_ones() {
         check(
             "statement_timeout",
             "25h",
@@ -487,7 +487,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_sets_what_is_fixed_or_unknown() {
+    fn fixed_and_unknown_settings_cannot_be_set() {
         let session = Session::default();
         let error = |name| set(&session, name, Some("x")).unwrap_err().to_string();
         assert_eq!(error("server_version"), "server_version cannot be changed");
@@ -529,7 +529,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_session_began_with_is_what_its_settings_are_at_first() {
+    fn reset_restores_the_settings_that_a_session_began_with() {
         let session = Session::default();
         let name = || shown(&session, MINUTE, "application_name").unwrap().value;
         set(&session, "application_name", Some("one")).unwrap();

@@ -288,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn limits_mean_what_the_table_says() {
+    fn limits_select_the_rows_of_the_table() {
         check(None, 3, "1..3");
         check(None, -3, "8..10");
         check(None, 0, "none");

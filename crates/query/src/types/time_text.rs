@@ -381,7 +381,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_time_says_why() {
+    fn a_text_that_is_no_time_is_refused_with_the_reason() {
         for text in ["", "x", "2025-3", "20250301", "2025-03-01T", "2025-03-01T9", "2025-03x", "25"]
         {
             check_time(text, "Form");
@@ -439,7 +439,7 @@ mod tests {
     }
 
     #[test]
-    fn brackets_stand_for_each_of_what_is_in_them() {
+    fn brackets_stand_for_each_value_in_them() {
         check_interval("2025-01-[01..02]", "2025-01-01T00..2025-01-03T00");
         check_interval(
             "2025-[01,03]-05T09;1h",

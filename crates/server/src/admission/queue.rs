@@ -211,7 +211,7 @@ mod tests {
 
     /// Any sequence of user actions keeps the invariants.
     #[test]
-    fn promises_hold_whatever_users_do() {
+    fn invariants_of_the_queue_hold_under_random_use() {
         for seed in 0..200_u64 {
             let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
             let mut random = |below: u64| {

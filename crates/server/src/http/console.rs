@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn the_policy_names_nobody_else() {
+    fn the_content_security_policy_allows_no_other_origin() {
         let policy = ask(&file("/", "x"), "");
         let policy = field(&policy, "Content-Security-Policy").unwrap();
         assert!(
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_embedded_is_whole() {
+    fn embedded_files_decompress() {
         for file in FILES {
             assert!(decompress(file.gzip).is_ok(), "{}", file.path);
         }

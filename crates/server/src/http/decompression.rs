@@ -294,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_compressed_as_it_says_is_refused() {
+    fn a_body_that_is_not_compressed_as_declared_is_refused() {
         let compressors = [("gzip", gzip as fn(&[u8]) -> Vec<u8>, GZIP), ("zstd", zstd, ZSTD)];
         for (name, compress, body_encoding) in compressors {
             let whole = compress(b"t v=1i 1\n");

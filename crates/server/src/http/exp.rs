@@ -559,7 +559,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_form_is_refused() {
+    fn invalid_formats_of_an_export_are_refused() {
         for text in ["fmt=xml", "delimiter=ab", "delimiter=%22", "fmt=parquet&compression_codec=x"]
         {
             let refusal = request(&format!("query=x&{text}")).unwrap_err();

@@ -308,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_of_parts_is_refused() {
+    fn a_body_that_is_not_multipart_is_refused() {
         let not_ended = Err("it has no last boundary");
         check("", not_ended);
         check("t v=1i 1\n", not_ended);
@@ -345,7 +345,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_held_is_searched_once() {
+    fn held_bytes_are_searched_once() {
         let mut parts = Multipart::new("multipart/form-data; boundary=x").unwrap();
         let mut text = Vec::new();
         parts.push(b"--x", &mut text).unwrap();

@@ -167,7 +167,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn what_is_no_text_is_refused() {
+    fn parameters_that_are_not_utf_8_are_refused() {
         for text in ["q=%ff", "q=%4", "q=%zz", "%ff=1"] {
             check(text, Err(NotDecodable));
         }

@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_are_lines_whatever_their_table_is_called() {
+    fn lines_are_recognised_although_their_table_is_named_like_a_method() {
         for lines in [
             "cpu v=1 1\n",
             "GET v=1 1\nPOST /=2 2\n",

@@ -148,7 +148,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
 
     #[test]
-    fn whatever_changes_make_survives_the_round_trip(changes in changes()) {
+    fn a_manifest_after_any_changes_survives_the_round_trip(changes in changes()) {
         let table = table_after(&changes);
         assert_eq!(table.check(), Ok(()), "manifest-1, manifest-2, M4");
         assert_eq!(decode(&table.encode(), TABLE), Ok(table));
@@ -182,7 +182,7 @@ fn edit(table: &mut Manifest) -> &mut Vec<SegmentEntry> {
 }
 
 #[test]
-fn what_cannot_be_is_refused() {
+fn a_manifest_with_invalid_fields_is_refused() {
     let refused = |change: fn(&mut Manifest)| {
         let added = TableChange::AddSegments {
             segments: vec![segment(3, 0, 2), segment(5, 1, 2)],
@@ -255,7 +255,7 @@ fn a_column_of_another_type_is_refused() {
 }
 
 #[test]
-fn marks_never_fall() {
+fn symbol_watermarks_never_decrease() {
     let add = |seq, count| TableChange::AddSegments {
         segments: vec![segment(seq, 0, seq)],
         symbols: vec![(ColumnId(1), watermark(count))],

@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn a_segment_that_is_gone_leaves_its_place_to_others() {
+    fn an_evicted_reader_stays_open_while_it_is_held() {
         let readers = OpenReaders::new(2);
         let mem_segment = mem_segment_of_one_row();
         let open =

@@ -111,7 +111,7 @@ fn sample() -> (Vec<u8>, SymbolWatermark) {
 }
 
 #[test]
-fn what_was_saved_is_read_again_also_if_more_follows() {
+fn saved_symbols_are_read_again_although_other_bytes_follow() {
     let (mut bytes, watermark) = sample();
     assert_eq!(watermark, SymbolWatermark { count: 4, bytes: bytes.len() as u64 });
     bytes.extend_from_slice(b"what a crash left");
@@ -123,7 +123,7 @@ fn what_was_saved_is_read_again_also_if_more_follows() {
 }
 
 #[test]
-fn a_mark_that_is_not_the_end_of_an_extent_is_an_error() {
+fn a_watermark_that_is_not_the_end_of_an_extent_is_an_error() {
     let (bytes, watermark) = sample();
     for end in 1..watermark.bytes {
         for count in 0..=watermark.count {
@@ -158,7 +158,7 @@ fn large_dictionaries_are_cut_into_extents() {
 }
 
 #[test]
-fn what_is_no_symbol_is_refused() {
+fn symbols_that_are_too_long_or_not_utf_8_are_refused() {
     let dictionary = open(&new_disk(1), SymbolWatermark::default()).unwrap();
     let long = vec![b'x'; limits::SYMBOL_BYTES + 1];
     let refused = |text: &[u8]| dictionary.intern(&[b"good", text]).unwrap_err().to_string();
@@ -226,7 +226,7 @@ fn a_failed_write_or_sync_loses_nothing_that_was_saved_later() {
 }
 
 #[test]
-fn what_was_not_saved_may_be_lost_and_is_written_over() {
+fn unsaved_symbols_may_be_lost_and_are_overwritten() {
     for seed in 0..50 {
         let disk = new_disk(seed);
         let dictionary = open(&disk, SymbolWatermark::default()).unwrap();
@@ -247,7 +247,7 @@ fn what_was_not_saved_may_be_lost_and_is_written_over() {
 }
 
 #[test]
-fn a_file_that_is_gone_or_short_is_an_error() {
+fn a_missing_or_short_file_is_an_error() {
     let (_, watermark) = sample();
     let disk = new_disk(1);
     assert!(matches!(open(&disk, watermark), Err(crate::Error::Corrupt { .. })));

@@ -52,7 +52,7 @@ fn disk_after_loss(disk: &SimDisk, tables: &Tables) {
 }
 
 #[test]
-fn equal_timestamps_stand_in_the_order_of_commits_whoever_committed() {
+fn rows_with_equal_timestamps_are_in_commit_order_for_all_kinds_of_commits() {
     let disk = SimDisk::new(1);
     let database = open_with(&disk, |maintenance| maintenance.compaction_runs = 2);
     let mut tables = Tables::new();
@@ -105,7 +105,7 @@ fn single_rows_become_few_runs() {
 }
 
 #[test]
-fn writers_make_fewer_runs_where_nobody_maintains() {
+fn writers_coalesce_runs_when_maintenance_does_not_run() {
     let (_, database) = new_database();
     for n in 0..300 {
         append(&database, "t", &[(n, "a", n)]).unwrap();
@@ -159,7 +159,7 @@ fn a_column_of_another_type_is_refused_and_nothing_happens() {
 }
 
 #[test]
-fn what_an_append_may_not_make_is_an_error() {
+fn an_append_fails_if_it_may_not_create_its_table_or_column() {
     let (_, database) = new_database();
     let append = |change: &dyn Fn(&mut TableAppend)| {
         let mut append = append_of("t", &[(1, "a", 1)], Some("more"));

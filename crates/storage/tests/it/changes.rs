@@ -33,7 +33,7 @@ fn check_change(value: i64, batches: Vec<Vec<Row>>) {
 }
 
 #[test]
-fn rows_go_and_others_come_with_one_commit() {
+fn one_commit_deletes_rows_and_adds_others() {
     check_change(2, vec![vec![(5, "x", 20)]]);
     check_change(4, vec![vec![(5, "x", 20), (3, "y", 21)], vec![(5, "x", 22), (DAY, "x", 23)]]);
     check_change(99, vec![vec![(1, "x", 20)]]);
@@ -135,7 +135,7 @@ fn a_segment_goes_when_all_of_its_rows_are_replaced() {
 }
 
 #[test]
-fn who_reads_a_segment_whose_last_row_goes_reads_on() {
+fn a_snapshot_still_reads_a_segment_after_its_last_row_is_deleted() {
     let (disk, database) = new_database();
     for step in [Step::Create("t"), Step::Import("t", vec![(1, "a", 1), (DAY, "a", 2)])] {
         step.run(&database).unwrap();
@@ -246,7 +246,7 @@ fn check_columns(meanwhile: &[Step], needed: &str, is_done: bool) {
 }
 
 #[test]
-fn rows_are_changed_whatever_becomes_of_other_columns() {
+fn an_update_survives_changes_of_other_columns() {
     let more = || Step::AddColumn("t", "e1", ColumnType::Int64);
     check_columns(&[more()], "value", true);
     check_columns(&[more(), Step::DropColumn("t", "e1")], "value", true);

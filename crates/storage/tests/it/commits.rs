@@ -43,7 +43,7 @@ fn commits_of_threads_are_numbered_without_gaps() {
 }
 
 #[test]
-fn one_group_creates_a_table_for_one_of_those_who_want_it() {
+fn one_of_several_creates_of_a_table_in_a_group_succeeds() {
     for _ in 0..20 {
         let (_, database) = new_database();
         let created = std::thread::scope(|scope| {

@@ -108,7 +108,7 @@ fn syncs_of(steps: &[Step]) -> u64 {
 }
 
 #[test]
-fn what_was_acknowledged_survives_a_crash_at_any_sync() {
+fn acknowledged_commits_survive_a_crash_at_any_sync() {
     let steps = workload();
     for crash_at in 0..=syncs_of(&steps) + 1 {
         for seed in 0..3 {

@@ -132,7 +132,7 @@ fn a_group_that_lacks_sectors_ends_the_log_and_is_told_of() {
 // A truncated log file silently lost the commits after the cut: space is filled and synced ahead of
 // use, so a file that ends early was truncated, but its earlier length was not recorded.
 #[test]
-fn a_cut_log_is_refused_wherever_it_was_cut() {
+fn a_log_truncated_at_any_byte_is_refused() {
     let steps: Vec<Step> = ["a", "b", "c", "d", "e", "f", "g", "h", "i"].map(Step::Create).into();
     for count in [1, 2, 4, 6, 9] {
         let disk = logged(&steps[..count]);
@@ -162,7 +162,7 @@ fn a_cut_log_is_refused_wherever_it_was_cut() {
 // If a table was dropped since the checkpoint, opening a truncated log failed with the name of that
 // table's manifest, whose directory was gone.
 #[test]
-fn a_cut_log_is_named_and_not_what_is_missing_because_of_it() {
+fn a_truncated_log_is_reported_and_not_its_consequences() {
     let (disk, database) = new_database();
     steps().iter().for_each(|step| step.run(&database).unwrap());
     database.checkpoint().unwrap();
@@ -282,7 +282,7 @@ fn a_repair_that_loses_power_can_be_done_again() {
 }
 
 #[test]
-fn what_is_before_a_checkpoint_is_not_lost_with_the_log() {
+fn damage_of_the_log_loses_nothing_that_a_checkpoint_has() {
     let (disk, database) = new_database();
     append(&database, "t", &[(1, "a", 1)]).unwrap();
     Step::Create("u").run(&database).unwrap();
@@ -513,7 +513,7 @@ fn a_table_with_a_gap_keeps_what_is_consistent() {
 // No file named the newest file of the log: without that file the database was opened silently,
 // with fewer rows, and verification found no problem.
 #[test]
-fn the_newest_file_of_the_log_is_missed() {
+fn a_missing_newest_log_file_is_detected() {
     let grown = |disk: &SimDisk, options: &OpenOptions| {
         let database = Database::open(Arc::new(disk.clone()), Path::new(DIR), options).unwrap();
         for n in 0..40 {

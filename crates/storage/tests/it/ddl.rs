@@ -31,7 +31,7 @@ fn names_are_found_in_any_case_and_kept_as_written() {
 }
 
 #[test]
-fn what_cannot_be_done_says_why_and_changes_nothing() {
+fn a_refused_schema_change_names_the_reason_and_changes_nothing() {
     let (_, database) = new_database();
     database.create_table("a", schema()).unwrap();
     database.create_table("b", schema()).unwrap();

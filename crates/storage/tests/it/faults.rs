@@ -250,7 +250,7 @@ fn without_a_log_the_database_is_read_only_until_there_is_room() {
 }
 
 #[test]
-fn what_is_in_doubt_is_decided_by_the_next_open() {
+fn a_commit_in_doubt_is_decided_by_the_next_open() {
     let mut outcomes = std::collections::BTreeSet::new();
     for seed in 0..40 {
         let (disk, database, tables) = broken_log(seed);

@@ -144,7 +144,7 @@ fn two_imports_into_one_table_share_its_symbols() {
 }
 
 #[test]
-fn a_commit_that_cannot_be_says_why_and_changes_nothing() {
+fn a_refused_commit_names_the_reason_and_changes_nothing() {
     let cases: [(&str, &[Step], &str); 6] = [
         ("t", &[Step::Drop(vec!["t"])], "table `t` was dropped meanwhile"),
         ("t", &[Step::Drop(vec!["t"]), Step::Create("t")], "table `t` was dropped meanwhile"),
@@ -253,7 +253,7 @@ fn a_symbol_that_is_none_is_an_error_of_the_import_alone() {
 
 #[test]
 #[should_panic(expected = "segment 7 is of this import")]
-fn a_segment_of_somebody_else_is_a_broken_promise() {
+fn committing_a_segment_of_another_import_panics() {
     let (_, database) = new_database();
     let txn = database.begin_import(new("t")).unwrap();
     let mut segments = write(&txn, &ROWS).unwrap();
@@ -263,7 +263,7 @@ fn a_segment_of_somebody_else_is_a_broken_promise() {
 
 #[test]
 #[should_panic(expected = "manifest-2")]
-fn a_segment_outside_of_its_partition_is_a_broken_promise() {
+fn committing_a_segment_outside_of_its_partition_panics() {
     let (_, database) = new_database();
     let txn = database.begin_import(new("t")).unwrap();
     let mut segments = write(&txn, &ROWS).unwrap();

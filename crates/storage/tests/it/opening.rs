@@ -96,7 +96,7 @@ fn a_directory_that_is_back_in_its_place_takes_rows_again() {
 // Two directories whose `data` and `wal` were links to the same places were both opened, and
 // written to the same files.
 #[test]
-fn a_log_has_one_process_whatever_path_it_is_opened_by() {
+fn a_database_is_opened_once_even_by_different_paths() {
     let directory = tempfile::tempdir().unwrap();
     let (dir, linked) = (directory.path().join("db"), directory.path().join("linked"));
     let open = |dir: &Path| Database::open(Arc::new(RealDisk), dir, &options());
@@ -433,7 +433,7 @@ fn an_unfinished_database_is_made_anew() {
 }
 
 #[test]
-fn what_nobody_names_is_removed_and_what_we_never_made_stays() {
+fn unreferenced_files_are_removed_and_foreign_files_stay() {
     let (disk, database) = new_database();
     import_two_tables(&database);
     drop(database);

@@ -80,7 +80,7 @@ fn check_overtaken_at(opening: FileOpening, others: &[Step], mine: &Step) {
 }
 
 #[test]
-fn rows_that_replace_others_are_encoded_anew_if_somebody_was_quicker() {
+fn deduplicated_rows_are_encoded_again_after_a_concurrent_commit() {
     // The segment has another deletion vector then, of a row that stays or of the row that is
     // replaced anyway. A writer that changes rows handles keys itself, and would wait (replace-2).
     check_overtaken(&[Step::Delete("t", 2)]);
@@ -147,7 +147,7 @@ fn rows_of_columns_that_change_meanwhile_are_encoded_anew() {
 }
 
 #[test]
-fn who_is_overtaken_every_time_is_told_so() {
+fn an_append_overtaken_at_every_attempt_fails_with_an_error() {
     /// Adds a column each time that a deletion vector is about to be written.
     fn overtake_always(disk: &SimDisk, database: &Arc<Database>, count: &Arc<AtomicU64>) {
         let again = (disk.clone(), Arc::clone(database), Arc::clone(count));

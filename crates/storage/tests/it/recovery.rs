@@ -224,7 +224,7 @@ fn commits_during_a_flush_are_not_coalesced_with_those_before_it() {
 }
 
 #[test]
-fn what_a_replay_spills_means_the_same_rows() {
+fn a_replay_that_spills_restores_the_same_rows() {
     let all = steps();
     // A crash after each step, so that each kind of record is the last one.
     for count in 1..=all.len() {

@@ -428,7 +428,7 @@ pub(crate) fn seeds(standard: Range<u64>) -> Range<u64> {
 }
 
 #[test]
-fn random_workloads_survive_whatever_becomes_of_the_disk() {
+fn random_workloads_survive_every_disk_fault() {
     for seed in seeds(0..1_500) {
         let outcome = std::panic::catch_unwind(|| simulate(seed));
         assert!(outcome.is_ok(), "TIDEGATE_SIMULATE={seed}..{} shows it again", seed + 1);

@@ -18,7 +18,7 @@ fn with_rows() -> (SimDisk, std::sync::Arc<Database>) {
 }
 
 #[test]
-fn files_of_a_dropped_table_stay_for_whoever_reads_them() {
+fn files_of_a_dropped_table_stay_while_a_snapshot_reads_them() {
     for step in [Step::Drop(vec!["t"]), Step::Truncate("t")] {
         let (disk, database) = with_rows();
         let snapshot = database.snapshot("t").unwrap();
@@ -33,7 +33,7 @@ fn files_of_a_dropped_table_stay_for_whoever_reads_them() {
 }
 
 #[test]
-fn files_of_a_dropped_table_go_when_nobody_reads_them_or_at_the_next_open() {
+fn files_of_a_dropped_table_are_removed_without_readers_or_at_the_next_open() {
     let (disk, database) = with_rows();
     database.drop_tables(&["t"]).unwrap();
     assert_eq!(segments(&disk), 0, "snapshot-4");
@@ -168,7 +168,7 @@ fn a_replaced_deletion_vector_is_not_needed_by_its_readers() {
 }
 
 #[test]
-fn symbols_of_a_dropped_column_go_whether_or_not_they_were_read() {
+fn symbol_files_of_a_dropped_column_are_removed_whether_read_or_not() {
     for is_read in [true, false] {
         let (disk, database) = with_rows();
         drop(database);
@@ -185,7 +185,7 @@ fn symbols_of_a_dropped_column_go_whether_or_not_they_were_read() {
 }
 
 #[test]
-fn columns_come_and_go_while_others_read() {
+fn columns_are_added_and_dropped_while_readers_run() {
     let (_, database) = with_rows();
     std::thread::scope(|scope| {
         let writer = scope.spawn(|| {

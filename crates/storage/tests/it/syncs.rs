@@ -78,7 +78,7 @@ fn rows_are_logged_again_from_memory_after_a_failed_sync() {
 }
 
 #[test]
-fn without_a_log_nothing_more_is_acknowledged_and_nothing_is_lost() {
+fn a_failed_log_acknowledges_nothing_more_and_loses_nothing() {
     for seed in 0..20 {
         let (disk, mut tables) = (SimDisk::new(seed), Tables::new());
         let database = open(&disk);
@@ -126,7 +126,7 @@ fn files_stay_until_the_commit_that_replaced_them_is_durable() {
 }
 
 #[test]
-fn what_is_not_synced_has_a_bound_and_so_have_files() {
+fn unsynced_bytes_and_log_files_have_a_bound() {
     const BOUND: u64 = 40 << 10;
     let (disk, mut tables) = (SimDisk::new(1), Tables::new());
     let database = open_with(&disk, |log| {

@@ -42,7 +42,7 @@ fn private(snapshot: &Snapshot, batches: &[&[Row]]) -> (Vec<Arc<SegmentRun>>, Sy
 }
 
 #[test]
-fn rows_come_and_go_in_several_tables_with_one_commit() {
+fn one_commit_adds_and_deletes_rows_in_several_tables() {
     let (disk, database) = new_database();
     for table in ["a", "b"] {
         database.create_table(table, schema()).unwrap();
@@ -85,7 +85,7 @@ fn rows_come_and_go_in_several_tables_with_one_commit() {
 }
 
 #[test]
-fn a_row_that_is_gone_goes_for_nobody_else() {
+fn deleting_a_deleted_row_is_refused() {
     let (_, database) = new_database();
     database.create_table("t", schema()).unwrap();
     import(&database, "t", &[(1, "x", 1), (2, "y", 2)]).unwrap();
@@ -276,7 +276,7 @@ fn segments_of_a_pinned_table_stay_until_it_is_let_go() {
 }
 
 #[test]
-fn a_session_sees_what_its_commit_makes() {
+fn a_session_sees_its_uncommitted_rows_as_its_commit_writes_them() {
     for keys in [&[][..], &["ts", "host"]] {
         let (_, database) = new_database();
         database.create_table("t", schema().with_dedup(keys).unwrap()).unwrap();

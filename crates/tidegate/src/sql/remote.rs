@@ -331,7 +331,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_done_is_said_as_the_engine_says_it() {
+    fn tags_of_remote_statements_are_those_of_the_engine() {
         for (sql, rows, expected) in [
             ("create table t (n INT)", Some(0), "CREATE TABLE"),
             ("-- x\nINSERT INTO t VALUES (1)", Some(1), "INSERT 0 1"),

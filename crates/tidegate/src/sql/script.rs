@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn blanks_have_the_shape_of_what_they_replace() {
+    fn blanks_keep_the_lines_and_width_of_the_text() {
         for (text, expected) in [("", ""), ("ab", "  "), ("a\n", "\n"), ("a\n\n\u{e4}", "\n\n ")] {
             assert_eq!(blanks(text), expected, "{text:?}");
         }

@@ -201,7 +201,7 @@ fn verify_goes_on_where_the_database_cannot_be_opened() {
 }
 
 #[test]
-fn a_log_that_is_gone_is_damage() {
+fn a_missing_log_is_reported_as_damage() {
     let world = world();
     fs::remove_dir_all(world.path("db/wal")).expect("a folder");
     world.run(&["tables"]).fails(5, &["wal is missing"]);

@@ -29,7 +29,7 @@ fn the_demo_makes_imports_asks_and_cleans_up_and_can_be_run_again() {
 }
 
 #[test]
-fn a_table_of_somebody_else_is_left_alone() {
+fn the_demo_leaves_a_foreign_table_alone() {
     let world = World::new();
     world.run(&["sql", "CREATE TABLE Visits (time TIMESTAMP, x INT)"]).succeeds();
     world.run(&["demo", "--rows", "100"]).fails(1, &["visits", "already"]);

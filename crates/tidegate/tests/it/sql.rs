@@ -78,7 +78,7 @@ fn several_statements_come_from_an_argument_a_file_or_a_pipe() {
 }
 
 #[test]
-fn statements_without_rows_say_what_they_did_where_people_read() {
+fn tags_of_statements_are_shown_in_tables_and_not_in_csv() {
     let world = World::new();
     let script = "CREATE TABLE u (a INT); SELECT 1 AS one; DROP TABLE u";
     let shown = world.run(&["sql", script]).succeeds();

@@ -53,7 +53,7 @@ fn a_password_is_not_shown_where_it_is_typed() {
 }
 
 #[test]
-fn what_cannot_be_is_said() {
+fn invalid_arguments_of_user_are_named() {
     let world = World::new();
     for (arguments, expected) in [
         (&["user", "add", "ann", "--role", "boss"][..], "not admin, writer or reader"),

@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_row_is_found() {
+    fn lines_that_are_no_rows_are_detected() {
         for (layout, text, offset) in [
             (RowLayout::Line, "cpu x=1 1\nnonsense\n", 10),
             (RowLayout::Line, "tags,hostname=a\ncpu,10,1,2\n", 0),

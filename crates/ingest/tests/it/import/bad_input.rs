@@ -216,7 +216,7 @@ fn a_quote_that_hides_the_header_is_named() {
 }
 
 #[test]
-fn integers_are_times_only_if_somebody_says_which() {
+fn integers_are_times_only_with_a_declared_unit() {
     let error = refused(&world(), b"ts,n\n1600000000,1\n1600000001,2\n", |options| {
         options.columns = ColumnSource::Infer;
         options.dialect.header = Header::Present;

@@ -118,7 +118,7 @@ fn every_route_leads_to_the_same_table() {
 
 /// Rows that are ten times as large in memory as in the file, and so are spilled.
 #[test]
-fn what_was_spilled_comes_back_as_it_was() {
+fn spilled_rows_are_read_back_unchanged() {
     let mut columns = vec![("ts", ColumnType::Timestamp(TimeUnit::Micros))];
     let names: Vec<String> = (0..24).map(|at| format!("d{at}")).collect();
     let decimal = ColumnType::Decimal { precision: 20, scale: 2 };

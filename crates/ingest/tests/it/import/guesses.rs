@@ -434,7 +434,7 @@ fn counts_that_lead_far_away_are_noted() {
 }
 
 #[test]
-fn what_is_not_delimited_is_refused() {
+fn json_is_refused_as_delimited_text() {
     check_error(
         &["{\"ts\": 1, \"v\": 2}\n{\"ts\": 2, \"v\": 3}\n"],
         "is JSON, and no delimited text",

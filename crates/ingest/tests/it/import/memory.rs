@@ -253,7 +253,7 @@ fn a_record_that_does_not_fit_the_memory_fails_the_import() {
 
 /// Symbols that do not repeat are in memory until the end.
 #[test]
-fn what_interners_hold_is_counted() {
+fn memory_of_interners_is_counted() {
     let columns = [("ts", ColumnType::Timestamp(TimeUnit::Micros)), ("id", ColumnType::Symbol)];
     let schema = schema_of(&columns, Some("ts"), PartitionUnit::Day);
     let mut text = Vec::new();

@@ -61,7 +61,7 @@ fn clauses_without_effect_give_notices() {
 
 // Tools for any database write these into every table that they make.
 #[test]
-fn what_tools_say_of_columns_has_no_effect() {
+fn column_options_of_tools_have_no_effect() {
     check(
         "CREATE TABLE t (a BIGINT NOT NULL PRIMARY KEY, b FLOAT(53) DEFAULT NULL NULL, \
          c TIMESTAMP WITH TIME ZONE, CONSTRAINT k PRIMARY KEY (a, b))",
@@ -141,7 +141,7 @@ fn errors_stand_at_their_token() {
 }
 
 #[test]
-fn what_is_not_there_yet_says_so() {
+fn unsupported_clauses_of_create_table_are_refused_with_their_place() {
     check(
         "CREATE TABLE t AS (SELECT 1)",
         "error: line 1, column 16: CREATE TABLE AS where a list of columns is needed is not \

@@ -449,7 +449,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_refused_is_said() {
+    fn refused_clauses_are_named_in_the_error() {
         check_error(
             "ALTER TABLE t ALTER COLUMN a TYPE INT USING b::int",
             "line 1, column 39: USING of anything but the column itself is not supported yet",

@@ -549,7 +549,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_has_its_place() {
+    fn errors_in_copy_name_their_place() {
         check_error("COPY t FROM 'f' WITH HEDAER true", "line 1, column 22: expected an option (");
         check_error("COPY t FROM 'f' (WAIT, WAIT)", "line 1, column 24: the option WAIT");
         check_error("COPY (SELECT 1) FROM 'f'", "line 1, column 17: expected TO");

@@ -344,7 +344,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_is_said() {
+    fn missing_words_are_named_in_the_error() {
         check("CANCEL QUERY 17", "cancel 17 at 13");
         check(
             "CANCEL QUERY",

@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn what_views_are_not_is_said() {
+    fn unsupported_clauses_of_views_are_refused_with_their_place() {
         check_error(
             "CREATE VIEW v AS DROP TABLE t",
             "line 1, column 18: expected a query, found `DROP`",

@@ -67,7 +67,7 @@ fn a_text_of_a_list_has_the_elements_of_postgresql() {
 }
 
 #[test]
-fn lists_become_what_is_known() {
+fn lists_are_rewritten_to_plain_sql() {
     check("SELECT 1 WHERE a = ANY($1)", "SELECT 1 WHERE a = $1[]");
     check("SELECT 1 WHERE a = ANY($1::INT[])", "SELECT 1 WHERE a = $1[]::INT");
     check("SELECT 1 WHERE a = ANY('{}')", "SELECT 1 WHERE false");

@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_said_of_the_form_is_understood() {
+    fn parameters_of_the_answer_are_parsed() {
         let text = "query=x&nm=true&count=true&limit=3&cols=a,%20b&src=con&nonfinite=string";
         let request = request("", text).unwrap();
         assert_eq!(request.columns, Some(vec!["a".to_owned(), "b".to_owned()]));

@@ -314,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn what_means_nothing_is_refused() {
+    fn invalid_parameters_of_an_import_are_refused() {
         for (params, schema, expected) in [
             ("atomicity=x", "", "atomicity is skipCol, skipRow or abort, not 'x'"),
             ("overwrite=1", "", "overwrite is true or false, not '1'"),

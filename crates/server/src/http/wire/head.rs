@@ -374,7 +374,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_http_is_refused() {
+    fn a_head_that_is_not_http_is_refused() {
         let refused = Err(HeadError::Malformed("it is no request of HTTP/1.1"));
         for text in ["\u{16}\u{3}\u{1}hello\r\n\r\n", "GET /\r\n\r\n", "cpu,host=a v=1i\n\n"] {
             assert_eq!(take(text), refused, "{text}");

@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_row_of_each_key_stays_whatever_window_it_is_in() {
+    fn the_last_row_of_each_key_stays_in_every_window() {
         const DAY: u64 = 86_400_000_000;
         let columns = [
             ("ts".to_owned(), ColumnType::Timestamp(TimeUnit::Micros)),

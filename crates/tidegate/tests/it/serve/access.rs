@@ -50,7 +50,7 @@ fn asking(world: &World) -> Server {
 }
 
 #[test]
-fn whoever_is_unknown_is_not_let_in() {
+fn unknown_users_are_refused() {
     let world = World::new();
     let server = asking(&world);
     let silent = exec(&server, "SELECT 1", "");
@@ -200,7 +200,7 @@ fn tokens_are_their_users() {
 }
 
 #[test]
-fn whoever_fails_waits_and_whoever_is_known_does_not_compute() {
+fn failed_logins_are_delayed_and_cached_ones_compute_no_hash() {
     let world = World::new();
     let server = asking(&world);
     let wrong = basic("admin", "wrong");
@@ -265,7 +265,7 @@ fn secrets_are_nowhere() {
 }
 
 #[test]
-fn a_page_from_elsewhere_may_what_it_is_allowed() {
+fn a_page_of_an_allowed_origin_may_query() {
     let world = World::new();
     let server = Server::start_with(&world, &["http.cors_origins=https://grafana.example"]);
     let (known, other) =

@@ -68,7 +68,7 @@ fn a_cancel_does_not_wait_for_those_that_work() {
 // A client that took no rows kept its permit, even after its statement had been cancelled: as many
 // such clients as there are permits stopped all other work until they went.
 #[test]
-fn a_cancel_takes_the_turn_of_whose_client_takes_nothing() {
+fn a_cancel_frees_the_permit_of_a_client_that_does_not_read() {
     let world = World::new();
     let keys = ["query.max_concurrent=2", "query.queue_timeout=2s"];
     let server = Server::start_with(&world, &keys);
@@ -101,7 +101,7 @@ fn a_cancel_takes_the_turn_of_whose_client_takes_nothing() {
 }
 
 #[test]
-fn parameters_are_shown_with_who_has_set_them() {
+fn parameters_are_shown_with_their_source() {
     let world = World::new();
     let server = Server::start_with(&world, &["ilp.tcp.commit_rows=77"]);
     let shown = server.rows("show parameters");

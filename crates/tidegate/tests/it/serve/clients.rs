@@ -117,7 +117,7 @@ with InfluxDBClient(url=sys.argv[1], token='t', org='o', enable_gzip=True) as cl
 
 /// The key that QuestDB's documentation shows.
 #[test]
-fn only_who_signs_may_send_lines() {
+fn only_clients_that_sign_may_send_lines() {
     const PROGRAM: &str = r#"
 import sys
 from questdb.ingress import Sender, TimestampNanos, IngressError

@@ -84,7 +84,7 @@ fn a_person_works_with_the_console() {
 }
 
 #[test]
-fn the_browser_asks_who_somebody_is_and_the_console_goes_on() {
+fn the_console_works_after_the_login_of_the_browser() {
     let Some(browser) = browser() else { return };
     let world = World::new();
     let keys = ["http.auth=required", "auth.admin_password=a better one"];

@@ -98,7 +98,7 @@ fn acknowledged_requests_survive_a_kill_at_any_moment() {
 }
 
 #[test]
-fn and_where_nobody_waits_for_the_disk() {
+fn acknowledged_requests_survive_a_kill_with_asynchronous_durability() {
     kill_and_check(3, 60, &["durability=async"]);
 }
 

@@ -50,7 +50,7 @@ fn check_code(answer: &Answer, status: u16, code: &str) {
 }
 
 #[test]
-fn what_is_exported_comes_back_as_it_was() {
+fn an_export_imports_to_equal_rows() {
     let world = World::new();
     let server = Server::start(&world);
     assert_eq!(server.exec(EVERY_TYPE).status, 200);

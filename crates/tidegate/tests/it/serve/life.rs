@@ -24,7 +24,7 @@ fn a_server_that_is_stopped_keeps_what_it_has_read() {
 }
 
 #[test]
-fn a_stop_does_not_wait_for_those_who_never_stop_sending() {
+fn a_stop_does_not_wait_for_endless_senders() {
     let world = World::new();
     let keys = ["ilp.tcp.commit_interval=1h", "server.stop_timeout=1h"];
     let server = Server::start_with(&world, &keys);
@@ -112,7 +112,7 @@ fn other_machines_are_not_let_in_by_accident() {
 }
 
 #[test]
-fn what_is_not_understood_is_an_error() {
+fn unknown_configuration_keys_are_errors() {
     let world = World::new();
     let run = world.run(&["serve", "--set", "htpp.listen=x"]);
     run.fails(2, &["there is no configuration key `htpp.listen`"]);
@@ -149,7 +149,7 @@ fn a_log_that_is_not_read_stops_nothing() {
 }
 
 #[test]
-fn what_clients_send_is_escaped_in_the_log() {
+fn texts_of_clients_are_escaped_in_the_log() {
     let world = World::new();
     let server = Server::start(&world);
     let table = "\u{1b}]0;title\u{7}\u{9b}31m\u{202e}";

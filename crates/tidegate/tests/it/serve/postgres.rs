@@ -456,7 +456,7 @@ fn statements_end_when_they_are_cancelled_or_too_slow() {
 }
 
 #[test]
-fn only_those_who_know_the_password_come_in() {
+fn a_login_needs_the_password() {
     let world = World::new();
     let server = Server::start_with(
         &world,

@@ -300,7 +300,7 @@ fn a_prompt_asks_for_the_password_and_then_the_server() {
 }
 
 #[test]
-fn tls_is_spoken_with_who_is_known() {
+fn a_client_accepts_only_known_certificates() {
     let world = World::new();
     if !make_certificate(&world, "server") || !make_certificate(&world, "other") {
         return;

@@ -48,7 +48,7 @@ fn lines_may_be_cut_anywhere() {
 }
 
 #[test]
-fn what_is_no_line_is_skipped() {
+fn invalid_lines_are_skipped() {
     let world = World::new();
     let server = Server::start(&world);
     let mut bytes = b"t v=1i 1\nt s=\"never closed\nt v=2i 2\n".to_vec();
@@ -88,7 +88,7 @@ fn a_line_without_its_end_is_not_taken() {
 }
 
 #[test]
-fn who_says_nothing_for_long_is_disconnected_and_loses_nothing() {
+fn an_idle_connection_is_closed_and_its_rows_are_committed() {
     let world = World::new();
     let keys = ["ilp.tcp.idle_timeout=100ms", "ilp.tcp.commit_interval=1h"];
     let server = Server::start_with(&world, &keys);
@@ -110,7 +110,7 @@ fn rows_do_not_wait_for_the_end() {
 }
 
 #[test]
-fn lines_without_an_end_give_way_to_those_who_wait() {
+fn endless_lines_yield_memory_to_waiting_connections() {
     let world = World::new();
     let keys = ["memory.ingest_limit=4MiB", "ilp.tcp.commit_interval=10ms"];
     let server = Server::start_with(&world, &keys);

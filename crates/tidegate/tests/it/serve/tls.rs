@@ -80,7 +80,7 @@ fn one_port_speaks_both_where_that_is_allowed() {
 }
 
 #[test]
-fn what_is_said_in_the_clear_is_refused_where_tls_is_required() {
+fn plain_connections_are_refused_where_tls_is_required() {
     let world = World::new();
     if !make_certificate(&world, "first.example") {
         return;

@@ -170,7 +170,7 @@ fn bodies_may_be_compressed_but_are_no_bombs() {
 }
 
 #[test]
-fn work_that_nobody_waits_for_is_given_up() {
+fn work_for_a_closed_connection_is_stopped() {
     const MOST: usize = 256 << 20;
     let world = World::new();
     let server = Server::start(&world);

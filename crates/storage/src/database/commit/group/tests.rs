@@ -212,7 +212,7 @@ fn commit_together(disk: &GatedDisk, database: &Arc<Database>, then: Gate) -> Ve
 }
 
 #[test]
-fn who_arrives_during_a_sync_shares_the_next() {
+fn commits_that_arrive_during_a_sync_share_the_next_one() {
     let disk = GatedDisk::new();
     let database = disk.database();
     let before = disk.syncs();
@@ -223,7 +223,7 @@ fn who_arrives_during_a_sync_shares_the_next() {
 }
 
 #[test]
-fn everybody_gets_an_answer_when_the_leader_panics() {
+fn every_waiting_commit_gets_an_answer_when_the_leader_panics() {
     let disk = GatedDisk::new();
     let database = disk.database();
     let outcomes = commit_together(&disk, &database, Gate::Panics);

@@ -170,7 +170,7 @@ async fn log_in_with(
 // The reader bob stopped after the server's challenge, was removed, and then came in as
 // administrator.
 #[test]
-fn a_user_that_is_removed_or_changed_while_he_logs_in_is_not_let_in() {
+fn a_user_removed_or_changed_during_login_is_refused() {
     let world = World::new();
     let server = Server::start_with(&world, &[SECRET]);
     for change in [&["remove", "bob"][..], &["passwd", "bob"]] {
@@ -250,7 +250,7 @@ fn lists_within_lists_have_as_many_levels_as_arrays_have_dimensions() {
 // Arrays were not counted: three portals with 60 MB of `{1,1,..}` took 6 GB, and the server was
 // killed.
 #[test]
-fn what_connections_hold_has_a_bound_for_all_together() {
+fn memory_of_all_connections_together_has_a_bound() {
     let world = World::new();
     let keys = [SECRET, "memory.connection_limit=1MiB", "http.auth=off"];
     let server = Server::start_with(&world, &keys);
@@ -293,7 +293,7 @@ fn enter(server: &Server, user: &str) -> (TcpStream, u32) {
 // A client that began COPY TO STDOUT and read nothing kept its permit: as many such clients as
 // there are permits stopped the server for all others, and no cancel ended one.
 #[test]
-fn a_copy_whose_client_does_not_read_holds_up_nobody() {
+fn a_copy_whose_client_does_not_read_blocks_no_other_client() {
     let world = World::new();
     let keys = [TRUST, "query.max_concurrent=1"];
     let server = Server::start_with(&world, &keys);
@@ -484,7 +484,7 @@ fn a_cancelled_statement_keeps_no_rows_for_a_client_that_does_not_ask() {
 // As many silent sockets as the limit allows kept all clients out for as long as new ones were
 // opened: administrators too, whose reserved places apply only after the login.
 #[test]
-fn sockets_that_say_nothing_keep_nobody_out() {
+fn silent_sockets_do_not_block_other_connections() {
     let world = World::new();
     let keys = [SECRET, "http.auth=off", "pg.max_connections=2", "pg.startup_timeout=60s"];
     let server = Server::start_with(&world, &keys);

@@ -195,7 +195,7 @@ fn too_many_connections_are_told_and_administrators_get_in() {
 // `SELECT $1000000000000` allocated a vector of that many values when it was described, and a
 // statement prepared with more types than two bytes can count caused a panic.
 #[test]
-fn numbers_of_parameters_that_cannot_be_harm_nobody() {
+fn impossible_numbers_of_parameters_are_refused() {
     let world = World::new();
     let server = Server::start_with(&world, &["pg.auth_methods=trust"]);
     let types = vec!["int"; 65_536].join(",");
@@ -221,7 +221,7 @@ fn numbers_of_parameters_that_cannot_be_harm_nobody() {
 
 // Only the number of statements had a bound: 1,024 times 64 MiB on one connection.
 #[test]
-fn what_a_connection_keeps_has_a_bound_in_bytes() {
+fn bytes_kept_by_a_connection_have_a_bound() {
     let world = World::new();
     let server = Server::start_with(&world, &["pg.auth_methods=trust", "pg.max_message=1MiB"]);
     let parse = |name: &str, bytes: usize| {
@@ -263,7 +263,7 @@ fn what_a_connection_keeps_has_a_bound_in_bytes() {
 
 // A client that was silent in the middle of a COPY was disconnected without a message.
 #[test]
-fn a_client_whose_copy_is_ended_is_told_why() {
+fn a_client_gets_the_reason_when_its_copy_is_ended() {
     let world = World::new();
     let server = Server::start_with(&world, &["pg.auth_methods=trust", "pg.idle_timeout=500ms"]);
     let bytes = [
