@@ -158,6 +158,10 @@ pub const SESSION_SETTINGS: usize = 256;
 /// Bytes of the name and the value of a setting: a session has at most half a mebibyte of them.
 pub const SETTING_BYTES: usize = 2 << 10;
 
+/// The maximal bytes of all settings of a session, with their names: thousands of sessions hold
+/// them.
+pub const SESSION_SETTING_BYTES: usize = 16 << 10;
+
 /// Parameters of a statement: PostgreSQL's protocol counts them in two bytes.
 pub const STATEMENT_PARAMETERS: usize = 65_535;
 

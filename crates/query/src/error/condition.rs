@@ -238,7 +238,9 @@ fn setting_condition(what: &SettingProblem) -> Condition {
             Condition::CannotChange
         }
         SettingProblem::Value { .. } | SettingProblem::NotUtc { .. } => Condition::InvalidParameter,
-        SettingProblem::TooLong { .. } | SettingProblem::TooMany => Condition::LimitExceeded,
+        SettingProblem::TooLong { .. } | SettingProblem::TooMany | SettingProblem::TooManyBytes => {
+            Condition::LimitExceeded
+        }
     }
 }
 

@@ -496,6 +496,12 @@ pub enum SettingProblem {
     /// The session has too many settings.
     #[error("{} settings are set already, more are not kept", limits::SESSION_SETTINGS)]
     TooMany,
+    /// The settings of the session are too long together.
+    #[error(
+        "the settings of a session may have {} bytes, with their names",
+        limits::SESSION_SETTING_BYTES
+    )]
+    TooManyBytes,
 }
 
 /// The reason why a text is not a valid value of a type.

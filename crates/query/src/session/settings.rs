@@ -4,7 +4,7 @@
 //!   sent by clients of PostgreSQL to every server.
 //! - settings-1. Values are stored as they are shown.
 //! - settings-2. The settings of a session are bounded: `limits::SESSION_SETTINGS` of
-//!   `limits::SETTING_BYTES`.
+//!   `limits::SETTING_BYTES`, and `limits::SESSION_SETTING_BYTES` in all.
 //!
 //! Names are compared without regard to case. An unknown name with a point in it is stored, as in
 //! PostgreSQL. Not here: configuration keys of a server, which `SHOW` shows too (`host`).
@@ -258,6 +258,13 @@ pub(crate) fn set(
     if value.is_some() && values.len() >= limits::SESSION_SETTINGS && !values.contains_key(&key) {
         return Err(SettingProblem::TooMany);
     }
+    if let Some(value) = &value {
+        let others = values.iter().filter(|(other, _)| **other != key);
+        let bytes = others.map(|(key, value)| key.len() + value.len()).sum::<usize>();
+        if limits::SESSION_SETTING_BYTES < bytes + key.len() + value.len() {
+            return Err(SettingProblem::TooManyBytes);
+        }
+    }
     match value {
         Some(value) => values.insert(key, value),
         None => values.remove(&key),
@@ -510,6 +517,15 @@ mod tests {
         set(&session, &own(7), Some("off")).expect("it is there already");
         set(&session, &own(8), None).expect("one is less");
         set(&session, "my.last", Some("on")).expect("settings-2");
+        for number in 0..limits::SESSION_SETTINGS {
+            set(&session, &own(number), None).expect("nothing is needed to reset one");
+        }
+        let long = "x".repeat(limits::SETTING_BYTES - 20);
+        let of_long = (0..20).map(|number| set(&session, &own(number), Some(&long)));
+        assert_eq!(of_long.filter(|set| set.is_ok()).count(), 8, "settings-2");
+        let error = set(&session, "my.last", Some(&long)).unwrap_err().to_string();
+        assert_eq!(error, "the settings of a session may have 16384 bytes, with their names");
+        set(&session, &own(3), Some("on")).expect("it is shorter than before");
     }
 
     #[test]

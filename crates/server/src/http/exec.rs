@@ -1,8 +1,9 @@
 //! `/exec`: one statement, and its answer as JSON.
 //!
 //! - EX1. A statement runs on the threads of its place, and so does the writing of its rows; at
-//!   most `QUEUE` parts of an answer wait, so a slow client slows its statement down and costs no
-//!   memory; its admission permit goes to another statement meanwhile (streaming_slot-1). A cancel
+//!   most `QUEUE` parts of an answer wait, and a large one is the only one and delays the rest, so
+//!   that its batch stays charged to the statement: a slow client slows its statement down and
+//!   costs no memory that is counted nowhere. Its admission permit goes to another statement meanwhile (streaming_slot-1). A cancel
 //!   runs on the thread of its connection and needs no permit: it must work when others have all of
 //!   them. It also ends a statement whose client reads nothing.
 //! - EX2. The statement ends when the client has gone, or the connection is closed.
@@ -50,6 +51,10 @@ pub(super) use running::{Place, Running};
 const QUEUE: usize = 2;
 /// The bytes of a part.
 pub(super) const PART_BYTES: usize = 64 << 10;
+/// The bytes of a part that is sent alone (EX1): one row can be as long as a statement's memory.
+const LARGE_PART_BYTES: usize = 256 << 10;
+/// The maximal number of rows that are written before the size of a part is checked.
+const GROUP_ROWS: usize = 256;
 /// The SQLSTATE of success.
 pub(super) const DONE: &str = "00000";
 /// The SQLSTATE of a change in a session that may only read.
@@ -142,7 +147,7 @@ impl Refusal {
 
 /// A part of an answer, passed from the engine to the connection.
 pub(super) enum Piece {
-    /// A query has begun, and its rows are being computed.
+    /// A query has begun, or its rows are still being computed.
     Running,
     Whole(Response, &'static str),
     Rows(Vec<u8>),
@@ -263,6 +268,7 @@ pub(super) async fn deliver(
             }
         };
         match piece {
+            Some(Piece::Running) if is_started => {}
             Some(Piece::Running) => {
                 is_running = true;
                 let now = Instant::now();
@@ -416,7 +422,7 @@ struct Answering {
 }
 
 /// The reason why a part of an answer was not sent.
-enum Unsent {
+pub(super) enum Unsent {
     /// The receiver has gone.
     Abandoned,
     /// The statement was cancelled while its client read nothing.
@@ -502,7 +508,9 @@ impl Answering {
             let to = end.saturating_sub(seen).min(rows);
             seen += rows;
             let picked = |rows: u64| usize::try_from(rows).expect("rows of a batch");
-            for row_group in groups(picked(from)..picked(to.max(from))) {
+            let at_a_time = rows_of(&batch, PART_BYTES).min(GROUP_ROWS);
+            let rows = picked(from)..picked(to.max(from));
+            for row_group in groups(rows, at_a_time) {
                 let count = row_group.len() as u64;
                 let pushed = self.push(&batch, schema, &columns, row_group, request);
                 pushed.map_err(|error| Refusal::new("XX000", error.to_string()).of(sql))?;
@@ -598,7 +606,12 @@ impl Answering {
         let room = room.map_err(|_| Unsent::Abandoned)?;
         self.sent_any = true;
         let bytes = std::mem::take(&mut self.text).into_bytes();
-        room.send(Piece::Rows(self.compressor.push(bytes)));
+        let bytes = self.compressor.push(bytes);
+        let is_large = LARGE_PART_BYTES <= bytes.len();
+        room.send(Piece::Rows(bytes));
+        if is_large {
+            return taken(&mut self.slot, &self.sender, &self.cancel_handle).await;
+        }
         Ok(())
     }
 
@@ -623,11 +636,38 @@ fn empty(request: &ExecRequest) -> Result<Piece, Refusal> {
     Ok(Piece::Whole(Response::new(200, JSON, text), DONE))
 }
 
+/// Returns the number of rows of a batch that have about so many bytes, at least 1.
+pub(super) fn rows_of(batch: &RecordBatch, bytes: usize) -> usize {
+    let all = batch.get_array_memory_size().max(1);
+    (batch.num_rows().saturating_mul(bytes) / all).clamp(1, batch.num_rows().max(1))
+}
+
+/// Waits until the client has taken all parts that were sent (EX1).
+pub(super) async fn taken(
+    slot: &mut Option<StreamingSlot>,
+    sender: &Sender<Piece>,
+    cancel_handle: &CancelHandle,
+) -> Result<(), Unsent> {
+    // The connection takes the next part when it has written the one before it, and the last one
+    // has room when the first one is taken.
+    for _ in 0..=QUEUE {
+        let room = match slot {
+            Some(slot) => slot.room(sender, cancel_handle).await,
+            None => room(sender, cancel_handle).await,
+        };
+        let room = room.ok_or_else(|| Unsent::Canceled(cancel_handle.reason()))?;
+        room.map_err(|_| Unsent::Abandoned)?.send(Piece::Running);
+    }
+    Ok(())
+}
+
 /// Splits rows into groups, after each of which the size of the text is checked.
-fn groups(rows: std::ops::Range<usize>) -> impl Iterator<Item = std::ops::Range<usize>> {
-    const ROWS: usize = 256;
+fn groups(
+    rows: std::ops::Range<usize>,
+    at_a_time: usize,
+) -> impl Iterator<Item = std::ops::Range<usize>> {
     let end = rows.end;
-    rows.step_by(ROWS).map(move |start| start..(start + ROWS).min(end))
+    rows.step_by(at_a_time).map(move |start| start..(start + at_a_time).min(end))
 }
 
 /// Returns the positions of the requested columns, in the requested order.

@@ -24,8 +24,8 @@ use tokio::sync::mpsc::Sender;
 
 use super::compression::{Coding, Compressor};
 use super::exec::{
-    PART_BYTES, Piece, Place, Refusal, Running, STATEMENT_TIMEOUT, Stopped, TIMEOUT, canceled,
-    deliver, read_params, send_last, services_for, session, timeout_of,
+    PART_BYTES, Piece, Place, Refusal, Running, STATEMENT_TIMEOUT, Stopped, TIMEOUT, Unsent,
+    canceled, deliver, read_params, rows_of, send_last, services_for, session, taken, timeout_of,
 };
 use super::params::Params;
 use super::response::Response;
@@ -428,7 +428,7 @@ impl Writing {
         batch: &RecordBatch,
     ) -> Result<(), Ended> {
         let rows = batch.num_rows();
-        let at_a_time = rows_of_part(batch);
+        let at_a_time = rows_of(batch, WRITTEN_BYTES);
         for from in (0..rows).step_by(at_a_time) {
             let part = batch.slice(from, at_a_time.min(rows - from));
             writer.write(&part).map_err(|error| Ended::NotWritten(error.to_string()))?;
@@ -447,7 +447,11 @@ impl Writing {
         let room = room.ok_or_else(|| Ended::Failed(canceled(&self.cancel_handle)))?;
         let room = room.map_err(|_| Ended::Abandoned)?;
         self.sent_any = true;
+        let is_large = WRITTEN_BYTES * 2 <= bytes.len();
         room.send(Piece::Rows(compress(&mut self.compressor, bytes)));
+        if is_large {
+            return Ok(taken(&mut self.slot, &self.sender, &self.cancel_handle).await?);
+        }
         Ok(())
     }
 }
@@ -455,12 +459,6 @@ impl Writing {
 /// The bytes of rows that are written at a time: they wait for the client without being charged to
 /// the statement, as the batch is (XP5).
 const WRITTEN_BYTES: usize = 256 << 10;
-
-/// Returns the number of rows of a batch that are written at a time, at least 1.
-fn rows_of_part(batch: &RecordBatch) -> usize {
-    let bytes = batch.get_array_memory_size().max(1);
-    (batch.num_rows().saturating_mul(WRITTEN_BYTES) / bytes).clamp(1, batch.num_rows().max(1))
-}
 
 /// The reason why there are no more rows.
 enum Ended {
@@ -475,6 +473,15 @@ enum Ended {
     NotWritten(String),
     /// The end of the file could not be written.
     NotFinished(String),
+}
+
+impl From<Unsent> for Ended {
+    fn from(unsent: Unsent) -> Ended {
+        match unsent {
+            Unsent::Abandoned => Ended::Abandoned,
+            Unsent::Canceled(reason) => Ended::Failed(QueryError::Canceled { reason }),
+        }
+    }
 }
 
 fn slice(batch: &RecordBatch, from: u64, to: u64) -> RecordBatch {
@@ -543,10 +550,11 @@ mod tests {
             let texts = StringArray::from_iter_values((0..rows).map(|_| "x".repeat(bytes)));
             RecordBatch::try_from_iter([("t", Arc::new(texts) as _)]).unwrap()
         };
-        assert_eq!(rows_of_part(&batch(1, 1_000)), 1_000, "XP5");
-        let wide = rows_of_part(&batch(16 << 10, 100));
+        assert_eq!(rows_of(&batch(1, 1_000), WRITTEN_BYTES), 1_000, "XP5");
+        let wide = rows_of(&batch(16 << 10, 100), WRITTEN_BYTES);
         assert!((8..=16).contains(&wide), "XP5: {wide}");
-        assert_eq!((rows_of_part(&batch(1 << 20, 3)), rows_of_part(&batch(1, 0))), (1, 1), "XP5");
+        assert_eq!(rows_of(&batch(1 << 20, 3), WRITTEN_BYTES), 1, "XP5");
+        assert_eq!(rows_of(&batch(1, 0), WRITTEN_BYTES), 1, "XP5");
     }
 
     #[test]

@@ -1,9 +1,10 @@
 //! Execution of a statement for a client: rows are computed on other threads, a batch at a time,
 //! and sent as far as they are requested.
 //!
-//! - PO1. At most `QUEUE` batches, and the one that is being sent, are between the engine and the
-//!   client: a client that takes its rows slowly, or only some of them, slows its statement down
-//!   and costs no memory.
+//! - PO1. The next batch is requested from the engine when all rows of the one before it are
+//!   written: until then, the engine charges the statement for that one. A client that takes its
+//!   rows slowly, or only some of them, slows its statement down, and costs no memory that is
+//!   counted nowhere.
 //! - PO2. Dropping it ends the statement.
 //! - PO3. A query that is known to be quick runs on the thread of its connection, without a change
 //!   of threads (`tidegate_query::Engine::known`).
@@ -24,6 +25,7 @@ use tidegate_query::{
     Session, StatementOptions,
 };
 use tokio::runtime::Handle;
+use tokio::sync::Notify;
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 use tokio::task::JoinHandle;
 
@@ -32,8 +34,6 @@ use super::error_response::ErrorResponse;
 use crate::execution_slot::ExecutionSlot;
 use crate::server_state::{CountedQuery, Services};
 
-/// The most batches that wait for the client (PO1).
-const QUEUE: usize = 2;
 /// The bytes of arrays up to which a batch is written on the thread of the connection, which takes
 /// some milliseconds at most (PO4).
 pub(super) const LIGHT_BYTES: usize = 4 << 20;
@@ -62,6 +62,10 @@ pub(super) enum Running {
     /// It runs on the threads of its slot.
     Spawned {
         events: Receiver<Event>,
+        /// Tells the work that the next batch is requested (PO1).
+        request: Arc<Notify>,
+        /// True if the next event is requested and has not come.
+        is_requested: bool,
         #[expect(dead_code, reason = "dropping it ends the work")]
         work: AbortOnDrop,
     },
@@ -109,19 +113,30 @@ impl Work {
 impl Running {
     /// Starts a statement on these threads, without waiting for its first event.
     pub(super) fn start(services: &Arc<Services>, work: Work, threads: &Handle) -> Running {
-        let (sender, events) = channel(QUEUE);
+        let (sender, events) = channel(1);
         let services = Arc::clone(services);
+        let request = Arc::new(Notify::new());
+        let requested = Arc::clone(&request);
         let work = threads.spawn(async move {
             // If the client has gone, there is no receiver.
-            let _ = execute(&services, work, &sender).await;
+            let _ = execute(&services, work, &sender, &requested).await;
         });
-        Running::Spawned { events, work: AbortOnDrop(work) }
+        // The first event comes without a request.
+        Running::Spawned { events, request, is_requested: true, work: AbortOnDrop(work) }
     }
 
     /// Returns the next event; `None` if the engine has panicked.
     pub(super) async fn next(&mut self) -> Option<Event> {
         match self {
-            Running::Spawned { events, .. } => events.recv().await,
+            Running::Spawned { events, request, is_requested, .. } => {
+                if !*is_requested {
+                    *is_requested = true;
+                    request.notify_one();
+                }
+                let event = events.recv().await;
+                *is_requested = false;
+                event
+            }
             Running::Inline(stream) => Some(match stream.next().await {
                 Some(Ok(batch)) => Event::Batch(batch),
                 Some(Err(error)) => Event::Failed(Box::new(QueryError::from(error))),
@@ -137,7 +152,12 @@ impl Running {
 /// The receiver of the answer has gone.
 struct Abandoned;
 
-async fn execute(services: &Services, work: Work, sender: &Sender<Event>) -> Result<(), Abandoned> {
+async fn execute(
+    services: &Services,
+    work: Work,
+    sender: &Sender<Event>,
+    requested: &Notify,
+) -> Result<(), Abandoned> {
     let send = async |event| sender.send(event).await.map_err(|_| Abandoned);
     let failed = |error| Event::Failed(Box::new(error));
     let options = work.options();
@@ -146,13 +166,14 @@ async fn execute(services: &Services, work: Work, sender: &Sender<Event>) -> Res
         Ok(Answer::Done { tag, notices, .. }) => send(Event::Done { tag, notices }).await,
         Ok(Answer::Rows { schema, mut stream, notices, .. }) => {
             send(Event::Rows { schema, notices }).await?;
-            while let Some(batch) = stream.next().await {
-                match batch {
-                    Ok(batch) => send(Event::Batch(batch)).await?,
-                    Err(error) => return send(failed(QueryError::from(error))).await,
+            loop {
+                requested.notified().await;
+                match stream.next().await {
+                    Some(Ok(batch)) => send(Event::Batch(batch)).await?,
+                    Some(Err(error)) => return send(failed(QueryError::from(error))).await,
+                    None => return send(Event::End).await,
                 }
             }
-            send(Event::End).await
         }
     }
 }
