@@ -3,8 +3,9 @@
 //!
 //! - Rows show the state at the moment of the query: tables, columns, settings, connections. A
 //!   relation for a feature that Tidegate does not have is empty.
-//! - A user's table takes precedence over a catalog relation of the same name, unless the query
-//!   names the schema.
+//! - A name without a schema is that of a catalog relation, even if a table has it, as in
+//!   PostgreSQL: one who may create tables cannot change what clients read of the catalog. Such a
+//!   table is `public.pg_class`.
 //! - Plans of queries on the catalog are not cached: they would be out of date.
 //!
 //! Tables are in the schema `public`, and the system's own in `sys`. Not here: the bytes on the
@@ -44,6 +45,11 @@ pub(crate) use rewrite::{names_catalog, rewrite};
 /// The catalog relation that a query names, if it is one.
 fn named(reference: &TableReference) -> Option<&'static Relation> {
     relations::find(reference.schema(), reference.table())
+}
+
+/// Returns true if a name without a schema is that of a catalog relation.
+pub(crate) fn hides_tables(reference: &TableReference) -> bool {
+    reference.schema().is_none() && named(reference).is_some()
 }
 
 /// The rows of a relation as a table; `None` if there is no such relation.

@@ -381,6 +381,14 @@ fn try_cast_values(
 
 /// Converts an operator on decimals or floats whose types were not known before.
 fn operator(expr: BinaryExpr, schema: &DFSchema) -> Transformed<Expr> {
+    // The types of long chains of AND take long to find.
+    let is_arithmetic = matches!(
+        expr.op,
+        Operator::Plus | Operator::Minus | Operator::Multiply | Operator::Divide | Operator::Modulo
+    );
+    if !is_arithmetic && !compares(expr.op) {
+        return Transformed::no(Expr::BinaryExpr(expr));
+    }
     let is_concerned = |side: &Expr| {
         matches!(type_in(side, schema), Some(ColumnType::Decimal { .. } | ColumnType::Float32))
     };

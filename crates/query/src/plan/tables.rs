@@ -57,7 +57,7 @@ pub(super) fn public_name(table: &str) -> String {
 impl KnownColumns for Tables<'_> {
     fn of_table(&self, name: &ObjectName) -> Option<Vec<String>> {
         let name = object_name_to_table_reference(name.clone(), true).ok()?;
-        let ours = table_name(&name);
+        let ours = table_name(&name).filter(|_| !pg_catalog::hides_tables(&name));
         let public = (name.schema() == Some("public")).then(|| public_name(name.table()));
         let known = |name: Option<&str>| name.and_then(|name| self.sources.get(name));
         match known(public.as_deref()).or_else(|| known(ours.as_deref())) {
@@ -95,7 +95,7 @@ fn names_of(source: &dyn TableSource) -> Vec<String> {
 impl ContextProvider for Tables<'_> {
     fn get_table_source(&self, name: TableReference) -> Result<Arc<dyn TableSource>> {
         check_canceled()?;
-        let ours = table_name(&name);
+        let ours = table_name(&name).filter(|_| !pg_catalog::hides_tables(&name));
         let public = (name.schema() == Some("public")).then(|| public_name(name.table()));
         let known = |name: Option<&str>| name.and_then(|name| self.sources.get(name));
         let found = known(public.as_deref()).or_else(|| known(ours.as_deref()));

@@ -189,6 +189,9 @@ pub(crate) fn cast_to_integer(function: &ScalarUDF) -> Option<(ColumnType, bool)
     (is_known && is_integer).then_some((*to, *on_bad_text == OnBadText::Null))
 }
 
+/// Less than half of the smallest decimal.
+const NO_DIGITS: f64 = 1e-39;
+
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct SpecialCast {
     from: ColumnType,
@@ -385,15 +388,20 @@ impl SpecialCast {
                 _ => Err(self.out_of_range(&text)),
             }
         };
+        // A number that is next to nothing has hundreds of digits.
+        let digits = |value: f64, shown: &dyn std::fmt::Display| match value.abs() < NO_DIGITS {
+            true => "0".to_owned(),
+            false => shown.to_string(),
+        };
         let texts: Vec<Option<String>> = match values.data_type() {
             DataType::Float32 => {
                 let values = values.as_primitive::<Float32Type>().iter();
-                values.map(|value| value.map(|value| value.to_string())).collect()
+                values.map(|value| value.map(|value| digits(value.into(), &value))).collect()
             }
             _ => {
                 let values = cast(values, &DataType::Float64)?;
                 let values = values.as_primitive::<Float64Type>().iter();
-                values.map(|value| value.map(|value| value.to_string())).collect()
+                values.map(|value| value.map(|value| digits(value, &value))).collect()
             }
         };
         let decimals = texts.into_iter().map(decimal);

@@ -66,9 +66,9 @@ pub(crate) fn count_type(ty: ColumnType) -> ColumnType {
     if ty == ColumnType::Date { ColumnType::Int32 } else { ColumnType::Int64 }
 }
 
-/// Returns the finest type of times, or the widest of integers with a sign, if all values but NULL
-/// are such: an expression that returns one of them has that type.
-pub(crate) fn common_time_or_integer(values: &[(&Expr, Option<ColumnType>)]) -> Option<ColumnType> {
+/// Returns the finest type of times, or the widest of integers with a sign, if all are such: an
+/// expression that returns one of several values has that type.
+pub(crate) fn common_time_or_integer(types: &[ColumnType]) -> Option<ColumnType> {
     const TIMES: [ColumnType; 3] = [
         ColumnType::Date,
         ColumnType::Timestamp(TimeUnit::Micros),
@@ -76,12 +76,10 @@ pub(crate) fn common_time_or_integer(values: &[(&Expr, Option<ColumnType>)]) -> 
     ];
     const INTEGERS: [ColumnType; 4] =
         [ColumnType::Int8, ColumnType::Int16, ColumnType::Int32, ColumnType::Int64];
-    let is_null = |expr: &Expr| matches!(expr, Expr::Literal(value, _) if value.is_null());
-    let common = |types: &[ColumnType]| {
-        let values = values.iter().filter(|(value, _)| !is_null(value));
-        let ranks = values.map(|(_, ty)| types.iter().position(|it| Some(*it) == *ty));
+    let common = |ranked: &[ColumnType]| {
+        let ranks = types.iter().map(|ty| ranked.iter().position(|it| it == ty));
         let highest = ranks.collect::<Option<Vec<_>>>()?.into_iter().max()?;
-        types.get(highest).copied()
+        ranked.get(highest).copied()
     };
     common(&TIMES).or_else(|| common(&INTEGERS))
 }

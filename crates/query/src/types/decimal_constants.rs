@@ -111,6 +111,11 @@ pub(crate) fn is_beyond_float(expr: &Expr, ty: ColumnType) -> bool {
     if let Expr::Literal(value, _) = expr {
         return integer_of(value).is_some_and(|value| FLOAT_WHOLE < value.unsigned_abs());
     }
+    is_wide_integer(ty)
+}
+
+/// Returns true for integers of 32 bits or more.
+pub(crate) fn is_wide_integer(ty: ColumnType) -> bool {
     matches!(ty, ColumnType::Int32 | ColumnType::UInt32 | ColumnType::Int64 | ColumnType::UInt64)
 }
 

@@ -25,8 +25,8 @@ use tidegate_storage::segment::arrow_type;
 use super::literal::{type_of, value_of_text};
 use crate::types::coercion::{common_time_or_integer, text_of};
 use crate::types::decimal_constants::{
-    DIGITS_MAX, Place, are_mixed, constant, is_decimal, is_float, literal, place, short_decimal,
-    type_of_one,
+    DIGITS_MAX, Place, are_mixed, constant, is_decimal, is_float, is_wide_integer, literal, place,
+    short_decimal, type_of_one,
 };
 use crate::types::expression_type::type_in;
 
@@ -177,7 +177,10 @@ pub(crate) fn alike(values: Vec<Expr>, schema: &DFSchema) -> Vec<Expr> {
 pub(crate) fn of_one_type(values: Vec<Expr>, schema: &DFSchema) -> Vec<Expr> {
     let values = alike(values, schema);
     let types = values.iter().map(|value| (value, type_in(value, schema))).collect::<Vec<_>>();
-    let common = type_of_one(&types).or_else(|| common_time_or_integer(&types));
+    let is_null = |value: &Expr| matches!(value, Expr::Literal(value, _) if value.is_null());
+    let known = types.iter().filter(|(value, _)| !is_null(value)).map(|(_, ty)| *ty);
+    let known = known.collect::<Option<Vec<_>>>();
+    let common = type_of_one(&types).or_else(|| common_time_or_integer(&known?));
     let Some(to) = common else { return values };
     let is_other = |(value, ty): &(&Expr, Option<ColumnType>)| {
         let is_null = matches!(value, Expr::Literal(value, _) if value.is_null());
@@ -214,31 +217,50 @@ pub(crate) fn with_late_types(expr: BinaryExpr, schema: &DFSchema) -> Transforme
     Transformed::no(Expr::BinaryExpr(BinaryExpr { left, op, right }))
 }
 
-/// Converts the inputs of a UNION to a common type in each column.
+/// Converts the inputs of a UNION to a common type in each column, where DataFusion has another one,
+/// or has it only when the expressions above have been planned.
 pub(crate) fn alike_inputs(union: Union) -> Result<Transformed<Union>> {
     let inputs = &union.inputs;
-    let types = |at: usize| inputs.iter().map(move |input| type_of(input.schema().field(at)));
-    let columns = inputs.iter().map(|it| it.schema().fields().len()).min().unwrap_or_default();
-    let mixed = (0..columns).filter(|&at| are_mixed(types(at))).collect::<Vec<_>>();
-    if mixed.is_empty() {
+    let count = inputs.iter().map(|it| it.schema().fields().len()).min().unwrap_or_default();
+    let common = (0..count).map(|at| union_type(inputs.iter().map(|it| it.schema().field(at))));
+    let common = common.collect::<Vec<_>>();
+    if common.iter().all(Option::is_none) {
         return Ok(Transformed::no(union));
     }
-    let with_doubles = |input: Arc<LogicalPlan>| {
+    let converted = |input: Arc<LogicalPlan>| {
         let columns = input.schema().columns().into_iter().enumerate().map(|(at, column)| {
-            let is_decimal = type_of(input.schema().field(at)).is_some_and(is_decimal);
+            let field = input.schema().field(at);
+            let to = common.get(at).copied().flatten().filter(|to| type_of(field) != Some(*to));
             let (relation, name) = (column.relation.clone(), column.name.clone());
-            match is_decimal && mixed.contains(&at) {
-                true => {
-                    cast(Expr::Column(column), DataType::Float64).alias_qualified(relation, name)
+            match to.filter(|_| !field.data_type().is_null()) {
+                Some(to) => {
+                    cast(Expr::Column(column), arrow_type(to)).alias_qualified(relation, name)
                 }
-                false => Expr::Column(column),
+                None => Expr::Column(column),
             }
         });
         let columns = columns.collect::<Vec<_>>();
         LogicalPlanBuilder::from(input).project(columns)?.build().map(Arc::new)
     };
-    let inputs = union.inputs.into_iter().map(with_doubles).collect::<Result<_>>()?;
+    let inputs = union.inputs.into_iter().map(converted).collect::<Result<_>>()?;
     Ok(Transformed::yes(Union::try_new_with_loose_types(inputs)?))
+}
+
+/// Returns the common type of a column of inputs, if they have several.
+fn union_type<'a>(fields: impl Iterator<Item = &'a Arc<Field>>) -> Option<ColumnType> {
+    let types = fields.filter(|field| !field.data_type().is_null()).map(|field| type_of(field));
+    let types = types.collect::<Option<Vec<_>>>()?;
+    let first = *types.first()?;
+    if types.iter().all(|ty| *ty == first) {
+        return None;
+    }
+    let has = |is: fn(ColumnType) -> bool| types.iter().copied().any(is);
+    if has(is_decimal) && has(is_float)
+        || has(is_wide_integer) && types.contains(&ColumnType::Float32)
+    {
+        return Some(ColumnType::Float64);
+    }
+    common_time_or_integer(&types)
 }
 
 fn binary(left: Expr, op: Operator, right: Expr) -> Expr {
