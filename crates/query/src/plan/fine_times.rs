@@ -36,17 +36,52 @@ pub(super) fn compare(
     right_type: Option<ColumnType>,
 ) -> Option<Expr> {
     match (left_type?, right_type?) {
+        (NANOS, MICROS) if is_far(right) => Some(with_far(left, op, right)),
+        (MICROS, NANOS) if is_far(left) => Some(with_far(right, swapped(op)?, left)),
         (MICROS, NANOS) if is_constant(right) && !is_constant(left) => {
             Some(with_constant(left, op, right))
         }
         (NANOS, MICROS) if is_constant(left) && !is_constant(right) => {
-            let swapped = match op {
-                Operator::IsDistinctFrom | Operator::IsNotDistinctFrom => op,
-                op => op.swap()?,
-            };
-            Some(with_constant(right, swapped, left))
+            Some(with_constant(right, swapped(op)?, left))
         }
         _ => None,
+    }
+}
+
+fn swapped(op: Operator) -> Option<Operator> {
+    match op {
+        Operator::IsDistinctFrom | Operator::IsNotDistinctFrom => Some(op),
+        op => op.swap(),
+    }
+}
+
+/// Returns the microseconds of a constant, if no TIMESTAMP_NS has them.
+fn far_micros(expr: &Expr) -> Option<i64> {
+    let Expr::Literal(ScalarValue::TimestampMicrosecond(Some(micros), None), _) = expr else {
+        return None;
+    };
+    micros.checked_mul(PER_MICRO).is_none().then_some(*micros)
+}
+
+fn is_far(expr: &Expr) -> bool {
+    far_micros(expr).is_some()
+}
+
+/// Compares a time of nanoseconds with a constant that is later or earlier than all of them.
+fn with_far(time: &Expr, op: Operator, far: &Expr) -> Expr {
+    let is_later = far_micros(far).is_some_and(|micros| micros > 0);
+    let itself = |op| {
+        let (left, right) = (Box::new(time.clone()), Box::new(time.clone()));
+        Expr::BinaryExpr(BinaryExpr::new(left, op, right))
+    };
+    match op {
+        Operator::IsDistinctFrom => lit(true),
+        Operator::IsNotDistinctFrom => lit(false),
+        // True, or NULL for NULL.
+        Operator::NotEq => itself(Operator::Eq),
+        Operator::Lt | Operator::LtEq if is_later => itself(Operator::Eq),
+        Operator::Gt | Operator::GtEq if !is_later => itself(Operator::Eq),
+        _ => itself(Operator::NotEq),
     }
 }
 

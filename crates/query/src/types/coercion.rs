@@ -24,7 +24,13 @@ pub(crate) fn literal(value: ScalarValue, field: &Field) -> Expr {
 pub(crate) fn as_type_of(expr: Expr, other: &Expr, schema: &DFSchema) -> PlanResult<Expr> {
     let Some(ty) = type_in(other, schema) else { return Ok(expr) };
     if let Some(text) = text_of(&expr) {
+        const MICROS: ColumnType = ColumnType::Timestamp(TimeUnit::Micros);
         return Ok(match value_of_text(text, ty) {
+            // The year 9999: later than each TIMESTAMP_NS, and compared as such.
+            Some(Err(TextProblem::OutOfRange)) if ty == ColumnType::Timestamp(TimeUnit::Nanos) => {
+                let far = value_of_text(text, MICROS).unwrap_or(Err(TextProblem::OutOfRange));
+                constant(far.map_err(bad_text(text, ty))?, MICROS)
+            }
             Some(value) => constant(value.map_err(bad_text(text, ty))?, ty),
             None => expr,
         });
