@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tidegate_platform::{AlignedBuffer, BufferPool, BufferPoolOptions, MemoryBudget, Reservation};
-use tidegate_storage::segment::strings::StringCompressor;
+use tidegate_storage::segment::strings::{CompressorCount, StringCompressor};
 
 use crate::error::Result;
 use crate::layout::{ColumnBuffer, RowLayout, TextPages};
@@ -63,6 +63,8 @@ pub(crate) struct BucketOptions {
     pub(crate) kept_max: usize,
     /// The number of buckets of which each worker can fill a column buffer at the same time.
     pub(crate) count_max: usize,
+    /// The memory of all string compressors: texts of further columns are not compressed.
+    pub(crate) compressors_max: u64,
 }
 
 /// The full column buffers of a bucket.
@@ -148,7 +150,9 @@ impl Buckets {
         let vacant_max = (options.kept_max / piece_bytes).clamp(2, 64);
         let pool = BufferPoolOptions { headroom: 0, piece_bytes, tailroom: 0, vacant_max };
         let key = BucketKey::Time;
-        let compressors = layout.columns.iter().map(|_| StringCompressor::default()).collect();
+        let begun = CompressorCount::within(options.compressors_max);
+        let compressor = |_| StringCompressor::counted(&begun);
+        let compressors = layout.columns.iter().map(compressor).collect();
         Buckets {
             plan,
             key,

@@ -153,6 +153,7 @@ impl ImportContext<'_> {
             buffer_text_max: self.shares.buffer_text_max(),
             kept_max: self.shares.kept_max(),
             count_max,
+            compressors_max: self.shares.compressors_max(),
         };
         Ok((Arc::new(Buckets::new(plan, layout, &options, budget)), spill))
     }

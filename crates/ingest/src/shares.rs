@@ -77,6 +77,11 @@ impl Shares {
         narrow((all / text_columns.max(1) as u64).min(INTERNED_BYTES_MAX))
     }
 
+    /// The memory of the string compressors of all columns, which is not counted with the rows.
+    pub(crate) fn compressors_max(&self) -> u64 {
+        self.memory / 8
+    }
+
     /// The memory of rows that are sorted and encoded at the same time, beside symbols of so many
     /// bytes. These stay in memory until rows are in segments; rows get the rest, but at least half
     /// of the memory: with less, segments would have a few rows each.

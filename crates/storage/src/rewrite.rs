@@ -30,7 +30,7 @@ use tidegate_platform::DiskFile;
 use crate::error::Result;
 use crate::mem_segment::MemSegment;
 use crate::segment::encode::{ColumnEncoder, FRAME_ROWS};
-use crate::segment::strings::StringCompressor;
+use crate::segment::strings::{CompressorCount, StringCompressor};
 use crate::segment::{
     MemSegmentWriter, Reader, RegionSink, SegmentMeta, Writer, WriterSpec, WrittenSegment,
 };
@@ -67,6 +67,9 @@ struct TextLimits {
 }
 
 const TEXT_LIMITS: TextLimits = TextLimits { segment_bytes: 512 << 20, frame_bytes: 1 << 30 };
+
+/// The memory of the string compressors of all columns: those of 256 columns.
+const COMPRESSORS_BYTES: u64 = 64 << 20;
 // One value may be larger than the rest of its page frame.
 const _: () = assert!(TEXT_LIMITS.frame_bytes + 8 * limits::VALUE_BYTES as u64 <= u32::MAX as u64);
 
@@ -178,8 +181,9 @@ impl<'a> Job<'a> {
             readers.iter().any(|reader| reader.footer().column(column.id).is_some())
         };
         let columns: Vec<_> = rewrite.schema.columns().iter().filter(is_there).collect();
+        let count = CompressorCount::within(COMPRESSORS_BYTES);
         let compressor = |_: &&Column| match compress {
-            Compress::Texts => StringCompressor::default(),
+            Compress::Texts => StringCompressor::counted(&count),
             Compress::Nothing => StringCompressor::never(),
         };
         let compressors = columns.iter().map(compressor).collect();

@@ -5,10 +5,13 @@
 //! - strings-2. Strings are compressed (FSST, each on its own) only where that saves a tenth or
 //!   more: of a page frame or dictionary, or, if the caller passes them already compressed, of the
 //!   strings that the column's table was trained on.
+//! - strings-3. A compressor holds at most `COMPRESSOR_BYTES` of strings or tables, and those that
+//!   share a [`CompressorCount`] are no more than that: a table has up to thousands of columns.
 //!
 //! Not here: finding the distinct values, which the owner of the rows does (`intern`).
 
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use tidegate_model::layout::{DictionaryFooter, DictionaryKind, Encoding, FrameFooter, Zone};
 use tidegate_model::{SymbolId, limits};
@@ -25,10 +28,64 @@ const COMPRESSED_FROM_BYTES: usize = 16 << 10;
 /// are enough, because a column is similar in all segments.
 #[derive(Debug, Default)]
 pub struct StringCompressor {
-    trained: OnceLock<Trained>,
+    /// `None` if the strings it was trained on shrank by less than a tenth (strings-2).
+    trained: OnceLock<Option<Trained>>,
     /// Strings of several callers, collected until they are enough for training.
-    collected: Mutex<Vec<Vec<u8>>>,
+    collected: Mutex<Collected>,
     is_off: bool,
+    /// The compressors that may still begin; `None` if there is no limit (strings-3).
+    count: Option<CompressorCount>,
+    /// True if it may collect strings; undecided until there are some.
+    has_begun: OnceLock<bool>,
+}
+
+/// Approximate maximal memory of a compressor: strings for training, and later a table.
+pub const COMPRESSOR_BYTES: usize = 256 << 10;
+
+/// The number of compressors that may still begin; clones are the same number (strings-3).
+#[derive(Debug, Clone)]
+pub struct CompressorCount(Arc<AtomicUsize>);
+
+impl CompressorCount {
+    /// So many compressors as take at most this much memory, but at least one.
+    #[must_use]
+    pub fn within(bytes: u64) -> CompressorCount {
+        let count = usize::try_from(bytes).unwrap_or(usize::MAX) / COMPRESSOR_BYTES;
+        CompressorCount(Arc::new(AtomicUsize::new(count.max(1))))
+    }
+
+    fn begin(&self) -> bool {
+        self.0.fetch_update(Relaxed, Relaxed, |count| count.checked_sub(1)).is_ok()
+    }
+
+    fn end(&self) {
+        self.0.fetch_add(1, Relaxed);
+    }
+}
+
+/// Strings one after the other.
+#[derive(Debug, Default)]
+struct Collected {
+    bytes: Vec<u8>,
+    ends: Vec<u32>,
+}
+
+impl Collected {
+    fn push(&mut self, text: &[u8]) {
+        self.bytes.extend_from_slice(text);
+        self.ends.push(offset(self.bytes.len()));
+    }
+
+    /// The memory of the strings: short ones are few bytes, but many.
+    fn memory_bytes(&self) -> usize {
+        self.bytes.len() + self.ends.len() * size_of::<u32>()
+    }
+
+    fn texts(&self) -> Vec<&[u8]> {
+        let starts = std::iter::once(0).chain(self.ends.iter().copied());
+        let text = |(start, &end): (u32, &u32)| &self.bytes[start as usize..end as usize];
+        starts.zip(&self.ends).map(text).collect()
+    }
 }
 
 #[derive(Debug)]
@@ -38,8 +95,6 @@ struct Trained {
     decoder: Decoder,
     /// The bytes of the table (fsst-1).
     table: Vec<u8>,
-    /// True if the strings it was trained on shrank by a tenth or more (strings-2).
-    is_worthwhile: bool,
 }
 
 /// The form in which strings are passed.
@@ -97,42 +152,68 @@ impl StringCompressor {
         StringCompressor { is_off: true, ..StringCompressor::default() }
     }
 
+    /// A compressor that compresses nothing if too many others have begun (strings-3).
+    #[must_use]
+    pub fn counted(count: &CompressorCount) -> StringCompressor {
+        StringCompressor { count: Some(count.clone()), ..StringCompressor::default() }
+    }
+
     /// A compressor for strings that a segment has compressed with this table; `None` if it is not
     /// a table. Only such strings can be passed as [`TextForm::Compressed`].
     pub(crate) fn of_table(table: &[u8]) -> Option<StringCompressor> {
         let decoder = Decoder::new(table)?;
         let table = table.to_vec();
-        let trained = Trained { encoder: None, decoder, table, is_worthwhile: true };
-        Some(StringCompressor { trained: OnceLock::from(trained), ..StringCompressor::never() })
+        let trained = OnceLock::from(Some(Trained { encoder: None, decoder, table }));
+        Some(StringCompressor { trained, ..StringCompressor::never() })
     }
 
     /// Returns true if it is still to be trained by calls of `is_worthwhile`.
     pub(crate) fn is_to_be_trained(&self) -> bool {
-        !self.is_off && self.trained.get().is_none()
+        self.trained.get().is_none() && self.begin()
+    }
+
+    /// Returns true if it may hold strings or a table (strings-3).
+    fn begin(&self) -> bool {
+        let begin = || self.count.as_ref().is_none_or(CompressorCount::begin);
+        !self.is_off && *self.has_begun.get_or_init(begin)
+    }
+
+    /// Trains a table; one that is not worthwhile is not kept.
+    fn train(&self, texts: &[&[u8]]) -> Option<&Trained> {
+        let train = || {
+            let trained = Trained::new(texts);
+            if trained.is_none() {
+                self.count.iter().for_each(CompressorCount::end);
+            }
+            trained
+        };
+        self.trained.get_or_init(train).as_ref()
     }
 
     /// Returns true if strings like these should be compressed. Until the strings of enough calls
     /// were collected to train a table that represents the column, it returns false.
     pub fn is_worthwhile(&self, texts: &[&[u8]]) -> bool {
         if let Some(trained) = self.trained.get() {
-            return trained.is_worthwhile;
+            return trained.is_some();
         }
-        if self.is_off {
+        if !self.begin() {
             return false;
         }
         let mut collected = self.collected.lock().unwrap_or_else(PoisonError::into_inner);
         let bytes: usize = texts.iter().map(|text| text.len()).sum();
         let step = (bytes / COLLECTED_AT_ONCE_BYTES).max(1);
         // One string may be longer than the whole sample.
-        let begun = |text: &&[u8]| text[..text.len().min(COLLECTED_BYTES)].to_vec();
-        collected.extend(texts.iter().step_by(step).map(begun));
-        let bytes: usize = collected.iter().map(Vec::len).sum();
-        if bytes < COLLECTED_BYTES {
+        for text in texts.iter().step_by(step) {
+            if COLLECTED_BYTES <= collected.memory_bytes() {
+                break;
+            }
+            collected.push(&text[..text.len().min(COLLECTED_BYTES)]);
+        }
+        if collected.memory_bytes() < COLLECTED_BYTES {
             return false;
         }
         let texts = std::mem::take(&mut *collected);
-        let views: Vec<&[u8]> = texts.iter().map(Vec::as_slice).collect();
-        self.trained.get_or_init(|| Trained::new(&views)).is_worthwhile
+        self.train(&texts.texts()).is_some()
     }
 
     /// Returns true if these strings shrink: the table was trained on others, which may be very
@@ -187,23 +268,24 @@ impl StringCompressor {
         plain <= bytes_max
     }
 
-    /// The table, trained on these strings if there is none yet and they are enough.
+    /// The table, trained on these strings if there is none yet and they are enough; `None` if it is
+    /// not worthwhile.
     fn trained(&self, texts: &[&[u8]]) -> Option<&Trained> {
         if let Some(trained) = self.trained.get() {
-            return Some(trained);
+            return trained.as_ref();
         }
         let bytes: usize = texts.iter().map(|text| text.len()).sum();
-        let is_enough = !self.is_off && bytes >= COMPRESSED_FROM_BYTES;
-        is_enough.then(|| self.trained.get_or_init(|| Trained::new(texts)))
+        let is_enough = bytes >= COMPRESSED_FROM_BYTES && self.begin();
+        is_enough.then(|| self.train(texts)).flatten()
     }
 
     fn table(&self) -> &Trained {
-        self.trained.get().expect("it is trained")
+        self.trained.get().and_then(Option::as_ref).expect("it is trained")
     }
 }
 
-/// Bytes collected for training: in total, and of one call.
-const COLLECTED_BYTES: usize = 96 << 10;
+/// Bytes collected for training: in total with the ends of the strings, and of one call.
+const COLLECTED_BYTES: usize = 112 << 10;
 const COLLECTED_AT_ONCE_BYTES: usize = 6 << 10;
 
 /// Number of tables that are tried, each trained on other strings: the algorithm samples few, and
@@ -211,7 +293,8 @@ const COLLECTED_AT_ONCE_BYTES: usize = 6 << 10;
 const CANDIDATES: usize = 4;
 
 impl Trained {
-    fn new(texts: &[&[u8]]) -> Trained {
+    /// The best table for these strings; `None` if they shrink by less than a tenth (strings-2).
+    fn new(texts: &[&[u8]]) -> Option<Trained> {
         // Repeated strings will be in a dictionary, once.
         let mut distinct = trained_on(texts);
         distinct.sort_unstable();
@@ -233,7 +316,7 @@ impl Trained {
         let table = encoder.table();
         let decoder = Decoder::new(&table).expect("fsst-1");
         let is_worthwhile = bytes <= plain_bytes - plain_bytes / 10;
-        Trained { encoder: Some(encoder), decoder, table, is_worthwhile }
+        is_worthwhile.then_some(Trained { encoder: Some(encoder), decoder, table })
     }
 
     /// As `StringCompressor::shrinks`; returns true for few bytes.
@@ -379,7 +462,7 @@ impl ColumnEncoder {
 
     /// Ends a column of strings.
     pub(crate) fn end_strings(&mut self, compressor: &StringCompressor) {
-        if let Some(trained) = compressor.trained.get() {
+        if let Some(Some(trained)) = compressor.trained.get() {
             self.footer.string_table = self.append_region(|bytes, _| bytes.extend(&trained.table));
         }
     }
@@ -574,7 +657,7 @@ const BEHIND_TEXTS_BYTES: usize = 64 << 10;
 /// Appends strings, compressed if that pays off (strings-2); returns true if they are compressed.
 fn append_compressed(texts: &[&[u8]], compressor: &StringCompressor, out: &mut Vec<u8>) -> bool {
     let plain_bytes: usize = texts.iter().map(|text| text.len()).sum();
-    let trained = compressor.trained(texts).filter(|trained| trained.is_worthwhile);
+    let trained = compressor.trained(texts);
     let is_enough = plain_bytes >= COMPRESSED_FROM_BYTES;
     if let Some(trained) = trained.filter(|trained| is_enough && trained.shrinks(texts)) {
         let start = out.len();
@@ -602,7 +685,7 @@ fn offset(end: usize) -> u32 {
 /// Packs strings, compressed if that pays off (strings-2).
 fn pack(texts: &[&[u8]], compressor: &StringCompressor) -> Packed {
     let plain_bytes: usize = texts.iter().map(|text| text.len()).sum();
-    let trained = compressor.trained(texts).filter(|trained| trained.is_worthwhile);
+    let trained = compressor.trained(texts);
     if let Some(trained) = trained.filter(|_| plain_bytes >= COMPRESSED_FROM_BYTES) {
         let (mut bytes, mut ends) = (Vec::new(), Vec::with_capacity(texts.len() + 1));
         ends.push(0);
@@ -670,5 +753,54 @@ mod tests {
         let sorted: Vec<&[u8]> = order.iter().map(|&id| views[id as usize]).collect();
         assert!(sorted.is_sorted(), "strings-1");
         assert_eq!(sorted.len(), texts.len());
+    }
+
+    /// Passes strings of so many random letters until the compressor is trained or will not be.
+    fn train(compressor: &StringCompressor, letters: usize, length: usize) -> bool {
+        let mut seed = 7_u64;
+        let mut letter = || {
+            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            (seed >> 33) as usize % letters
+        };
+        for _ in 0..20_000 {
+            let mut text = || (0..length).map(|_| letter().to_le_bytes()[0]).collect::<Vec<_>>();
+            let texts: Vec<Vec<u8>> = (0..16).map(|_| text()).collect();
+            let texts: Vec<&[u8]> = texts.iter().map(Vec::as_slice).collect();
+            let is_worthwhile = compressor.is_worthwhile(&texts);
+            let collected = compressor.collected.lock().unwrap();
+            let held = collected.bytes.capacity() + collected.ends.capacity() * size_of::<u32>();
+            assert!(held <= COMPRESSOR_BYTES, "strings-3: {held}");
+            if compressor.trained.get().is_some() || compressor.has_begun.get() == Some(&false) {
+                return is_worthwhile;
+            }
+        }
+        panic!("there are enough strings");
+    }
+
+    // Each string for training was an allocation of its own, and only its bytes were counted: short
+    // strings of 1,500 columns took a gigabyte.
+    #[test]
+    fn a_compressor_holds_few_bytes_of_short_strings() {
+        for length in [1, 2, 9, 100, 5_000] {
+            train(&StringCompressor::default(), 3, length);
+        }
+        let text = vec![b'x'; 3 << 20];
+        StringCompressor::default().is_worthwhile(&[&text, &text, &text]);
+        assert!(train(&StringCompressor::default(), 3, 40), "strings-2");
+    }
+
+    #[test]
+    fn so_many_compressors_begin_as_the_count_says() {
+        let count = CompressorCount::within(2 * COMPRESSOR_BYTES as u64);
+        let compressor = || StringCompressor::counted(&count);
+        let compressors = [compressor(), compressor(), compressor(), compressor(), compressor()];
+        assert!(train(&compressors[0], 3, 40));
+        // It is not worthwhile, and holds nothing afterwards.
+        assert!(!train(&compressors[1], 256, 40));
+        assert!(train(&compressors[2], 3, 40));
+        assert!(!train(&compressors[3], 3, 40), "strings-3");
+        assert!(!compressors[3].is_to_be_trained());
+        let texts = [&[b'x'; 40_000][..]; 2];
+        assert!(!pack(&texts, &compressors[4]).compressed, "strings-3");
     }
 }
