@@ -144,6 +144,12 @@ pub enum Error {
     )]
     OtherHeader { path: PathBuf, first: PathBuf, names: Vec<String> },
     #[error(
+        "the first record of {} looks like names, and {} has no header: \
+         import it by itself, with --header if these are names, with --no-header if they are a row",
+        .path.display(), .first.display()
+    )]
+    LateHeader { path: PathBuf, first: PathBuf },
+    #[error(
         "{} has no header and {columns} columns, and the header of {} has {expected}: \
          import it by itself",
         .path.display(), .other.display()
@@ -335,6 +341,7 @@ impl Error {
             | Error::MixedDates { .. }
             | Error::MixedLineEnds { .. }
             | Error::OtherHeader { .. }
+            | Error::LateHeader { .. }
             | Error::OtherCount { .. }
             | Error::OtherOrder { .. }
             | Error::BadValue { .. }

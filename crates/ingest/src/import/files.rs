@@ -6,7 +6,8 @@
 //!   column of a new table fits the samples of all files. Files without names have the same columns
 //!   in the same order: those of the last file with a header before them, if there is one.
 //! - A record is only taken for a header if there is evidence for it (`sniff::columns`);
-//!   if a file has other names than those before, or seems to, the import fails.
+//!   if a file has other names than those before, or names that those lack, or seems to, the import
+//!   fails.
 //!
 //! Not here: the samples (`setup`), and reading (`text`).
 
@@ -25,8 +26,8 @@ use crate::options::{ColumnSource, ExtraFields, FileFormat, ImportOptions, Missi
 use crate::parse_errors::{Lines, TextPlace};
 use crate::read::TextFile;
 use crate::sniff::{
-    self, Dialect, Evidence, FirstLine, HeaderDecision, Inferred, Like, LineEnd, Look, NoTimes,
-    Orders, SniffError, SniffOptions, Surroundings,
+    self, Dialect, Evidence, FirstLine, Header, HeaderDecision, Inferred, Like, LineEnd, Look,
+    NoTimes, Orders, SniffError, SniffOptions, Surroundings,
 };
 use crate::target_schema::{TargetSchema, existing_schema, new_schema, require_designated};
 use crate::timestamp::TimestampFormat;
@@ -138,7 +139,10 @@ fn first_line(inputs: &[SampledFile]) -> FirstLine {
 
 impl Files<'_> {
     fn look_at_all(&mut self, expected: Option<&Schema>) -> Result<()> {
-        let first = self.look_at(self.first, expected, None)?;
+        let mut first = self.look_at(self.first, expected, None)?;
+        if let Some((at, look)) = self.lone_header(&first, expected)? {
+            (self.first, first) = (at, look);
+        }
         let mut names = first.names.clone();
         let mut looks = Vec::with_capacity(self.inputs.len());
         for at in 0..self.inputs.len() {
@@ -159,6 +163,12 @@ impl Files<'_> {
                 let (path, first) = (self.path(at).to_owned(), self.path(self.first).to_owned());
                 return Err(Error::OtherHeader { path, first, names: look.names });
             }
+            let is_late = look.header == HeaderDecision::LateNames
+                || self.inputs[at].has_one_line() && self.is_named_row(&look, &first, expected);
+            if is_late {
+                let (path, first) = (self.path(at).to_owned(), self.path(self.first).to_owned());
+                return Err(Error::LateHeader { path, first });
+            }
             if first.dialect.has_header && look.dialect.has_header {
                 let new = look.names.iter().filter(|name| !has_name(&names, name));
                 let new: Vec<String> = new.cloned().collect();
@@ -177,6 +187,45 @@ impl Files<'_> {
             has_name(names, name) || expected.is_some_and(|schema| schema.find(name).is_some())
         };
         look.dialect.has_header && !look.names.is_empty() && !look.names.iter().any(is_known)
+    }
+
+    /// The file with only a header before the first file with rows, which has none: its names stand
+    /// above typed columns there, so a row would be as unlikely as in one file.
+    fn lone_header(
+        &self,
+        first: &Look,
+        expected: Option<&Schema>,
+    ) -> Result<Option<(usize, Look)>> {
+        for at in (0..self.first).filter(|&at| !self.inputs[at].is_empty()) {
+            let like = Like {
+                delimiter: first.dialect.delimiter,
+                columns: first.names.len(),
+                has_header: false,
+                names: &[],
+            };
+            let look = self.look_at(at, expected, Some(like))?;
+            if !self.is_named_row(&look, first, expected) {
+                continue;
+            }
+            let options = SniffOptions { header: Header::Present, ..self.options(at, expected) };
+            let sample = &self.inputs[at].sample;
+            let look = sniff::look(&sample.head, &sample.window_slices(), &options);
+            return Ok(Some((at, look.map_err(|source| self.sniff_error(at, source))?)));
+        }
+        Ok(None)
+    }
+
+    /// Returns true if the first record of a file is read as a row, but looks like names, and the
+    /// first file has no names and a column of another type than text.
+    fn is_named_row(&self, look: &Look, first: &Look, expected: Option<&Schema>) -> bool {
+        let options = self.context.options;
+        options.dialect.header == Header::Auto
+            && options.fields.is_none()
+            && expected.is_none()
+            && look.has_words
+            && !first.has_names
+            && look.names.len() == first.names.len()
+            && first.evidence.iter().any(Evidence::is_typed)
     }
 
     /// Gives a file without a header the columns of the last file with a header before it: the

@@ -32,6 +32,8 @@ pub(crate) enum HeaderDecision {
     PerhapsNumbers,
     /// Apparently a header with names that differ from those of the file before.
     OtherNames,
+    /// Apparently a header, although the file before has none.
+    LateNames,
 }
 
 impl HeaderDecision {
@@ -44,9 +46,10 @@ impl HeaderDecision {
             | HeaderDecision::ByShape
             | HeaderDecision::ByRepetition
             | HeaderDecision::OtherNames => true,
-            HeaderDecision::Row | HeaderDecision::PerhapsNames | HeaderDecision::PerhapsNumbers => {
-                false
-            }
+            HeaderDecision::Row
+            | HeaderDecision::PerhapsNames
+            | HeaderDecision::PerhapsNumbers
+            | HeaderDecision::LateNames => false,
         }
     }
 }
@@ -96,12 +99,11 @@ pub(super) fn header(
         if first.count < 2 * known || look_like_names && 0 < known {
             return HeaderDecision::ByNames;
         }
-        let has_other_names = options.expected.is_none()
-            && own.is_some()
-            && look_like_names
-            && is_above_types(first, below);
+        let has_other_names =
+            options.expected.is_none() && look_like_names && is_above_types(first, below);
         return match (has_other_names, look_like_names) {
-            (true, _) => HeaderDecision::OtherNames,
+            (true, _) if own.is_some() => HeaderDecision::OtherNames,
+            (true, _) if options.like.is_some() => HeaderDecision::LateNames,
             (_, true) if options.like.is_none() => HeaderDecision::PerhapsNames,
             _ => HeaderDecision::Row,
         };

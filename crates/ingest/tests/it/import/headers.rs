@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use tidegate_ingest::{ColumnSource, ExtraFields, ImportOptions, MissingFields};
+use tidegate_ingest::{ColumnSource, ExtraFields, Header, ImportOptions, MissingFields};
 use tidegate_model::{ColumnType, PartitionUnit};
 use tidegate_platform::SimDisk;
 
@@ -59,11 +59,33 @@ fn a_row_that_may_be_a_header_of_numbers_is_noted() {
         let found = notes.iter().any(|note| note.contains("is read as a row, as it has numbers"));
         assert_eq!(found, is_noted, "{file}: {notes:?}");
     }
-    let (_, outcome) = import(&[b"1,x\n2,y\n", b"id,name\n3,z\n"], |_| {});
+    let (_, outcome) = import(&[b"1,x\n2,y\n", b"id,name\nc,z\n"], |_| {});
     let notes = outcome.unwrap().notes;
     assert!(notes[0].contains("/b.csv: the first record looks like names"), "{notes:?}");
     let (_, outcome) = import(&[b"ann,pending\nbob,2024-01-01\n"], |_| {});
     assert_eq!(outcome.unwrap().header_names, ["ann", "pending"]);
+}
+
+// A header of a further file was a row if the first file with rows had none, also if a file with
+// only a header came before that: values of a header in another order got into the wrong columns.
+#[test]
+fn a_header_behind_rows_without_names_is_no_row() {
+    let (header, rows, other) = ("price,id\n", "1.5,1\n2.5,2\n", "id,price\n3,9.5\n4,8.5\n");
+    let types = "price:DOUBLE id:BIGINT";
+    check(&[header, rows, other], &format!("{types}; 1.5 1; 2.5 2; 9.5 3; 8.5 4"));
+    check(&[header, rows], &format!("{types}; 1.5 1; 2.5 2"));
+    check(&["", header, header, rows], &format!("{types}; 1.5 1; 2.5 2"));
+    let late = "looks like names, and /a.csv has no header";
+    check_error(&[rows, other], late);
+    check_error(&[rows, "price,id\n3,4\n"], late);
+    check_error(&[rows, header], late);
+    // Nothing shows that these are names.
+    check(&["x,y\n", "a,b\nc,d\n"], "f0:VARCHAR f1:VARCHAR; x y; a b; c d");
+    let (world, outcome) = import(&[rows.as_bytes(), header.as_bytes()], |options| {
+        options.dialect.header = Header::Absent;
+    });
+    let expected = "f0:VARCHAR f1:VARCHAR; 1.5 1; 2.5 2; price id";
+    assert_eq!(shown(&world, &outcome.unwrap()), expected);
 }
 
 // Spreadsheets name the delimiter in a first line: it was a row, and made all columns text.
