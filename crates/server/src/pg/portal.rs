@@ -5,7 +5,8 @@
 //!   written: until then, the engine charges the statement for that one. A client that takes its
 //!   rows slowly, or only some of them, slows its statement down, and costs no memory that is
 //!   counted nowhere.
-//! - PO2. Dropping it ends the statement.
+//! - PO2. Dropping it ends the statement, within its current batch: the task that awaits the rows
+//!   may have to wait for a thread until then, so the statement is cancelled by its handle too.
 //! - PO3. A query that is known to be quick runs on the thread of its connection, without a change
 //!   of threads (`tidegate_query::Engine::known`).
 //! - PO4. Rows that may take long to write are written on a blocking thread, a part at a time, and
@@ -22,7 +23,7 @@ use bytes::BytesMut;
 use futures::StreamExt;
 use tidegate_query::{
     Answer, CancelHandle, CancelReason, Error as QueryError, Parameter, SendableRecordBatchStream,
-    Session, StatementOptions,
+    Session, StatementOptions, is_copy,
 };
 use tokio::runtime::Handle;
 use tokio::sync::Notify;
@@ -76,11 +77,16 @@ pub(super) enum Running {
 }
 
 /// A task that is aborted when this is dropped.
-pub(super) struct AbortOnDrop(JoinHandle<()>);
+pub(super) struct AbortOnDrop {
+    task: JoinHandle<()>,
+    /// The handle of its statement (PO2); `None` for a COPY, whose job runs on.
+    cancel_handle: Option<CancelHandle>,
+}
 
 impl Drop for AbortOnDrop {
     fn drop(&mut self) {
-        self.0.abort();
+        self.task.abort();
+        self.cancel_handle.iter().for_each(CancelHandle::cancel);
     }
 }
 
@@ -117,12 +123,14 @@ impl Running {
         let services = Arc::clone(services);
         let request = Arc::new(Notify::new());
         let requested = Arc::clone(&request);
-        let work = threads.spawn(async move {
+        let cancel_handle = (!is_copy(&work.sql)).then(|| work.cancel_handle.clone());
+        let task = threads.spawn(async move {
             // If the client has gone, there is no receiver.
             let _ = execute(&services, work, &sender, &requested).await;
         });
         // The first event comes without a request.
-        Running::Spawned { events, request, is_requested: true, work: AbortOnDrop(work) }
+        let work = AbortOnDrop { task, cancel_handle };
+        Running::Spawned { events, request, is_requested: true, work }
     }
 
     /// Returns the next event; `None` if the engine has panicked.
@@ -385,5 +393,20 @@ impl Rows {
             self.pending = None;
         }
         skipped as u64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // The task that awaits the rows was aborted, but no thread of its runtime was free to drop it:
+    // they were all at work on a batch of the statement, for minutes.
+    #[tokio::test]
+    async fn a_dropped_statement_is_cancelled_while_its_threads_are_at_work() {
+        let cancel_handle = CancelHandle::default();
+        let task = tokio::spawn(std::future::pending());
+        drop(AbortOnDrop { task, cancel_handle: Some(cancel_handle.clone()) });
+        assert!(cancel_handle.is_canceled(), "PO2");
     }
 }

@@ -1,4 +1,7 @@
 //! Execution of a statement of a request, on the threads of its place.
+//!
+//! - http_running-1. Dropping it ends the statement, within its current batch: its task may have to
+//!   wait for a thread until then, so the statement is cancelled by its handle too.
 
 use std::sync::Arc;
 
@@ -16,8 +19,16 @@ pub(in crate::http) struct Running {
     pub(super) pieces: Receiver<Piece>,
     /// The handle that cancels the statement from another thread.
     pub(super) cancel_handle: CancelHandle,
+    /// The same for the end of the work (http_running-1); `None` for a COPY, whose job runs on.
+    ending: Option<CancelHandle>,
     #[expect(dead_code, reason = "dropping it ends the work")]
     work: AbortOnDrop,
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.ending.iter().for_each(CancelHandle::cancel);
+    }
 }
 
 /// A task that is aborted when this is dropped.
@@ -68,7 +79,8 @@ impl Running {
             // A panic has already been printed to standard error.
             let _ = (&mut work.0).await;
         };
-        Running { pieces, cancel_handle, work: AbortOnDrop(tokio::spawn(admitted)) }
+        let ending = (place != Place::Job).then(|| cancel_handle.clone());
+        Running { pieces, cancel_handle, ending, work: AbortOnDrop(tokio::spawn(admitted)) }
     }
 
     /// Starts work that sends pieces, on these threads.
@@ -78,7 +90,7 @@ impl Running {
     {
         let (sender, pieces) = channel(QUEUE);
         let work = AbortOnDrop(threads.spawn(work(sender)));
-        Running { pieces, cancel_handle: CancelHandle::default(), work }
+        Running { pieces, cancel_handle: CancelHandle::default(), ending: None, work }
     }
 }
 
@@ -100,5 +112,21 @@ impl Place {
             sql if is_copy(sql) => Place::Job,
             _ => Place::Lane,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // As `a_dropped_statement_is_cancelled_while_its_threads_are_at_work` of `portal`.
+    #[tokio::test]
+    async fn a_dropped_statement_is_cancelled() {
+        let (_, pieces) = channel(QUEUE);
+        let cancel_handle = CancelHandle::default();
+        let ending = Some(cancel_handle.clone());
+        let work = AbortOnDrop(tokio::spawn(std::future::pending()));
+        drop(Running { pieces, cancel_handle: cancel_handle.clone(), ending, work });
+        assert!(cancel_handle.is_canceled(), "http_running-1");
     }
 }

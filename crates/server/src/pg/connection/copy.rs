@@ -104,7 +104,10 @@ impl Connection {
         let stream = tokio::select! {
             biased;
             stream = begun => stream.map_err(|_| Stopped::from(panicked()))?,
-            () = self.wire.closed() => return Err(Stopped::Disconnected),
+            () = self.wire.closed() => {
+                cancel_handle.cancel();
+                return Err(Stopped::Disconnected);
+            }
         };
         match stream.map_err(|error| ErrorResponse::of_query(&error, sql, 0))? {
             Some(CopyStream::In { sink, format, columns, fields, keeper }) => {
