@@ -12,6 +12,9 @@ use tidegate_model::limits::{PATTERNS_AT_A_TIME, REGEX_SLICE_STEPS, REGEX_STEPS}
 use super::call::{Argument, Call, Texts};
 use crate::error::{ClauseProblem, Error};
 
+/// The states of a pattern that takes some milliseconds to compile; one with more takes longer.
+const SIMPLE_STATES: u64 = 16;
+
 /// Returns the steps of each row: those of its match, and of compiling a new pattern; an empty list
 /// if they are few together.
 pub(crate) fn regex_steps(function: &str, call: &Call<'_>) -> Result<Vec<u64>> {
@@ -43,12 +46,20 @@ fn of_each(function: &str, patterns: &Texts<'_>, texts: Argument<'_>) -> Result<
         let Some(pattern) = patterns.of_row(row) else { return Ok(0) };
         let mut compiled = 0;
         let states = *known.entry(pattern).or_insert_with(|| {
-            compiled = REGEX_SLICE_STEPS / PATTERNS_AT_A_TIME as u64;
-            states(pattern)
+            let states = states(pattern);
+            compiled = compiling(states);
+            states
         });
         Ok(checked(function, bytes.saturating_mul(states))?.saturating_add(compiled))
     };
     texts.sizes().into_iter().enumerate().map(steps).collect()
+}
+
+/// The steps of compiling a pattern: `PATTERNS_AT_A_TIME` simple ones are compiled between two
+/// checks for cancellation, and fewer of those that take longer.
+fn compiling(states: u64) -> u64 {
+    let least = REGEX_SLICE_STEPS / PATTERNS_AT_A_TIME as u64;
+    least.saturating_mul(1 + states / SIMPLE_STATES)
 }
 
 fn checked(function: &str, steps: u64) -> Result<u64> {
@@ -150,5 +161,14 @@ mod tests {
         check("x{y", 1);
         check(")(", 1);
         check("(a{1000000000}){1000000000}{1000000000}", u64::MAX - 1);
+    }
+
+    // Eight patterns were compiled between two checks for cancellation, however long each took.
+    #[test]
+    fn few_large_patterns_are_compiled_at_a_time() {
+        let at_a_time = |pattern: &str| REGEX_SLICE_STEPS / compiling(states(pattern));
+        assert_eq!(at_a_time("^[a-z]+x$"), PATTERNS_AT_A_TIME as u64);
+        assert_eq!(at_a_time("0123456789abcdef0123456789abcdef\\w{60}"), 1);
+        assert_eq!(at_a_time(".{1000}"), 0, "one alone");
     }
 }
