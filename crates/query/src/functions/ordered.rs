@@ -4,7 +4,8 @@
 //! - ordered-1. They have PostgreSQL's meaning: NULL is ignored, of no values they are NULL, and
 //!   NaN is the greatest number. `mode` returns the first in order among equally frequent values.
 //!   With DISTINCT, equal values are one.
-//! - All values of a group are kept until it ends, and counted as its memory.
+//! - ordered-2. All values of a group are kept until it ends, and counted as its memory: they share
+//!   no memory with the values of other groups.
 
 use std::sync::Arc;
 
@@ -22,6 +23,7 @@ use datafusion::logical_expr::{
 
 use crate::account::check_canceled;
 use crate::error::{ClauseProblem, Error};
+use crate::value_bytes::bytes_of;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Kind {
@@ -110,8 +112,8 @@ impl AggregateUDFImpl for Ordered {
         let ty = args.expr_fields[0].data_type().clone();
         let is_distinct = args.is_distinct;
         let kind = self.kind;
-        let values = Values { kind, fraction, descending, is_distinct, ty, kept: Vec::new() };
-        Ok(Box::new(values))
+        let kept = Kept::default();
+        Ok(Box::new(Values { kind, fraction, descending, is_distinct, ty, kept }))
     }
 }
 
@@ -149,13 +151,46 @@ struct Values {
     descending: bool,
     is_distinct: bool,
     ty: DataType,
-    /// Its values without NULL.
-    kept: Vec<ArrayRef>,
+    kept: Kept,
+}
+
+/// The values of a group without NULL.
+#[derive(Debug, Default)]
+struct Kept {
+    arrays: Vec<ArrayRef>,
+    /// The memory of the arrays (ordered-2).
+    bytes: usize,
+}
+
+impl Kept {
+    fn push(&mut self, values: ArrayRef) -> Result<()> {
+        let shared = values.get_array_memory_size();
+        let values = match (shared as u64).saturating_sub(SLACK_BYTES) <= 2 * bytes_of(&values) {
+            true => values,
+            false => copied(&values)?,
+        };
+        self.bytes = self.bytes.saturating_add(values.get_array_memory_size());
+        self.arrays.push(values);
+        Ok(())
+    }
+}
+
+/// Bytes of an array beside its values.
+const SLACK_BYTES: u64 = 512;
+
+/// Copies values out of buffers that they share with others.
+fn copied(values: &ArrayRef) -> Result<ArrayRef> {
+    let own = take(values, &UInt64Array::from_iter_values(0..values.len() as u64), None)?;
+    Ok(match own.data_type() {
+        DataType::Utf8View => Arc::new(own.as_string_view().gc()),
+        DataType::BinaryView => Arc::new(own.as_binary_view().gc()),
+        _ => own,
+    })
 }
 
 impl Values {
     fn all(&self) -> Result<ArrayRef> {
-        let kept = self.kept.iter().map(AsRef::as_ref).collect::<Vec<&dyn Array>>();
+        let kept = self.kept.arrays.iter().map(AsRef::as_ref).collect::<Vec<&dyn Array>>();
         match kept.as_slice() {
             [] => Ok(datafusion::arrow::array::new_empty_array(&self.ty)),
             kept => Ok(concat(kept)?),
@@ -169,7 +204,7 @@ impl Values {
             filter(values, &is_not_null(values)?)?
         };
         if !values.is_empty() {
-            self.kept.push(values);
+            self.kept.push(values)?;
         }
         Ok(())
     }
@@ -220,8 +255,8 @@ impl Accumulator for Values {
     }
 
     fn size(&self) -> usize {
-        let kept = self.kept.iter().map(|values| values.get_array_memory_size()).sum::<usize>();
-        size_of::<Values>() + self.kept.capacity() * size_of::<ArrayRef>() + kept
+        let Kept { arrays, bytes } = &self.kept;
+        size_of::<Values>() + arrays.capacity() * size_of::<ArrayRef>() + bytes
     }
 }
 
@@ -275,6 +310,31 @@ mod tests {
         assert_eq!(between(&[1.0, 2.0, 4.0, 9.0], 0.3), 1.9, "ordered-1");
         assert_eq!(between(&[1.0], 0.7), 1.0, "ordered-1");
         assert_eq!(between(&[1.0, f64::INFINITY], 0.0), 1.0, "ordered-1");
+    }
+
+    // The texts of a batch were counted once for each group that had one of them, so that no memory
+    // was enough for 100 groups.
+    #[test]
+    fn values_of_groups_are_counted_once() {
+        use datafusion::arrow::array::{Int64Array, StringViewArray};
+
+        let texts = (0..8_192).map(|row| format!("a long text that is in a buffer: {row}"));
+        let texts: ArrayRef = Arc::new(StringViewArray::from_iter_values(texts));
+        let numbers: ArrayRef = Arc::new(Int64Array::from_iter_values(0..8_192));
+        for values in [texts, numbers] {
+            let mut bytes = 0;
+            for group in 0..1_024 {
+                let mut kept = Kept::default();
+                kept.push(values.slice(group * 8, 8)).unwrap();
+                assert_eq!(&kept.arrays[0], &values.slice(group * 8, 8));
+                bytes += kept.bytes;
+            }
+            let all = values.get_array_memory_size() + 1_024 * 1_024;
+            assert!(bytes <= 2 * all, "ordered-2: {bytes} of {all}");
+            let mut kept = Kept::default();
+            kept.push(Arc::clone(&values)).unwrap();
+            assert!(Arc::ptr_eq(&kept.arrays[0], &values), "nothing is copied in vain");
+        }
     }
 
     #[test]
