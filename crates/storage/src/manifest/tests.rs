@@ -388,7 +388,7 @@ fn sizes_in_the_description_of_the_format_are_those_of_the_code() {
     for (what, bytes) in [
         ("**Segment entry**", parts::SEGMENT_BYTES),
         ("**Deletion vector entry**", parts::DELETION_VECTOR_BYTES),
-        ("**Batch watermark**", parts::APPLIED_BATCH_BYTES),
+        ("**Applied batch**", parts::APPLIED_BATCH_BYTES),
         ("A file begins with a page", crate::wal::FILE_HEADER_BYTES),
         ("A zone has", limits::ZONE_ROWS.as_len()),
     ] {
