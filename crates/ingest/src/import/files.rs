@@ -65,7 +65,7 @@ const NAMES_SHOWN: usize = 10;
 struct Files<'a> {
     context: &'a ImportContext<'a>,
     inputs: &'a [SampledFile],
-    /// The index of the first file with records.
+    /// The index of the first file with records, or of the file before it with only its header.
     first: usize,
     first_line: FirstLine,
     looks: Vec<Look>,
@@ -89,6 +89,7 @@ pub(super) fn prepare(context: &ImportContext<'_>, inputs: &[SampledFile]) -> Re
     let first_line = first_line(inputs);
     let mut files = Files { context, inputs, first, first_line, looks: Vec::new() };
     files.look_at_all(expected.as_ref())?;
+    let (first, path) = (files.first, &inputs[files.first].input.path);
     files.take_blank_lines(expected.as_ref());
     if files.looks[first].names.is_empty() {
         let sample = &inputs[first].sample;

@@ -73,7 +73,8 @@ fn a_header_behind_rows_without_names_is_no_row() {
     let (header, rows, other) = ("price,id\n", "1.5,1\n2.5,2\n", "id,price\n3,9.5\n4,8.5\n");
     let types = "price:DOUBLE id:BIGINT";
     check(&[header, rows, other], &format!("{types}; 1.5 1; 2.5 2; 9.5 3; 8.5 4"));
-    check(&[header, rows], &format!("{types}; 1.5 1; 2.5 2"));
+    let summary = check(&[header, rows], &format!("{types}; 1.5 1; 2.5 2"));
+    assert_eq!(summary.header_names, ["price", "id"]);
     check(&["", header, header, rows], &format!("{types}; 1.5 1; 2.5 2"));
     let late = "looks like names, and /a.csv has no header";
     check_error(&[rows, other], late);
