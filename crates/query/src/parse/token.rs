@@ -8,9 +8,11 @@
 //! Not here: the grammar (`parse::statement`). Queries are parsed by sqlparser from the text
 //! itself.
 
+use datafusion::sql::sqlparser::tokenizer::{Token as SqlToken, Tokenizer};
 use tidegate_model::limits;
 
 use crate::error::{Error, Result, SyntaxError};
+use crate::sql::dialect::QueryDialect;
 
 /// The kind of a token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -19,7 +21,7 @@ pub enum TokenKind {
     Word,
     /// A name in double quotes or backticks.
     QuotedName,
-    /// A text in single quotes, or between dollar signs.
+    /// A text in single quotes, perhaps with escapes behind an `E`, or between dollar signs.
     Text,
     /// Digits, perhaps with a point and an exponent.
     Number,
@@ -66,6 +68,7 @@ impl Token<'_> {
                 let tag = self.text[1..].find('$').map_or(0, |at| at + 2);
                 self.text[tag..self.text.len() - tag].to_owned()
             }
+            (TokenKind::Text, Some('E' | 'e')) => unescaped(self.text),
             (TokenKind::Text | TokenKind::QuotedName, Some(quote)) => {
                 let inner = &self.text[1..self.text.len() - 1];
                 inner.replace(&format!("{quote}{quote}"), &quote.to_string())
@@ -176,6 +179,7 @@ pub fn next_token(sql: &str, from: usize) -> Result<Option<Token<'_>>> {
     let first = rest.chars().next().expect("skip_blank stops at a character");
     let (kind, bytes) = match first {
         '\'' => (TokenKind::Text, quoted(sql, offset, '\'')?),
+        'E' | 'e' if rest[1..].starts_with('\'') => (TokenKind::Text, escaped(sql, offset)?),
         '"' | '`' => (TokenKind::QuotedName, quoted(sql, offset, first)?),
         '$' => match dollar_tag(rest) {
             Some(tag) => (TokenKind::Text, dollar_quoted(sql, offset, tag)?),
@@ -256,6 +260,29 @@ fn quoted(sql: &str, offset: usize, quote: char) -> Result<usize> {
     Err(Error::syntax(sql, offset, SyntaxError::OpenQuote { quote }))
 }
 
+/// Returns the length of a text like `E'it\'s'`, in which a backslash escapes.
+fn escaped(sql: &str, offset: usize) -> Result<usize> {
+    let bytes = &sql.as_bytes()[offset..];
+    let mut at = 2;
+    while at < bytes.len() {
+        match &bytes[at..] {
+            [b'\\', ..] | [b'\'', b'\'', ..] => at += 2,
+            [b'\'', ..] => return Ok(at + 1),
+            _ => at += 1,
+        }
+    }
+    Err(Error::syntax(sql, offset, SyntaxError::OpenQuote { quote: '\'' }))
+}
+
+/// Returns the text that `E'..'` stands for, as queries read it; as it is written if it is none.
+fn unescaped(written: &str) -> String {
+    let dialect = QueryDialect::default();
+    match Tokenizer::new(&dialect, written).tokenize().as_deref() {
+        Ok([SqlToken::EscapedStringLiteral(text)]) => text.clone(),
+        _ => written.to_owned(),
+    }
+}
+
 /// Returns the `$tag$` at the start of `rest`; the tag may be empty, but is no number: `$1` is a
 /// parameter.
 fn dollar_tag(rest: &str) -> Option<&str> {
@@ -323,11 +350,13 @@ mod tests {
         check("$$ it's; $$ $t$ $$ $t$ $1", "$$ it's; $$ | $t$ $$ $t$ | $ | 1");
         check("gr\u{f6}\u{df}e>=1::int", "gr\u{f6}\u{df}e | > | = | 1 | : | : | int");
         check("  ", "");
+        check(r"E'it\'s' e'\\' E'a''b' f'x'", r"E'it\'s' | e'\\' | E'a''b' | f | 'x'");
     }
 
     #[test]
     fn an_unclosed_quote_or_comment_is_reported_at_its_start() {
         check("SELECT\n 'abc", "error: line 2, column 2: this ' is never closed");
+        check(r"x E'\'", "error: line 1, column 3: this ' is never closed");
         check("a \"b", "error: line 1, column 3: this \" is never closed");
         check("x /* /* */", "error: line 1, column 3: this comment is never closed");
         check("$a$ $b$", "error: line 1, column 1: this $ is never closed");
@@ -362,6 +391,7 @@ mod tests {
         assert_eq!(of("\"a\"\"b'c\""), "a\"b'c");
         assert_eq!(of("$x$ 'y' $x$"), " 'y' ");
         assert_eq!(of("Word"), "Word");
+        assert_eq!(of(r"E'it\'s ''a\\\tb\x41'"), "it's 'a\\\tbA");
     }
 
     #[test]
@@ -370,6 +400,8 @@ mod tests {
         let expected = vec![(0, "SELECT ';'"), (30, "DROP TABLE t"), (47, "x \"")];
         assert_eq!(split_statements(sql), expected);
         assert_eq!(split_statements(" ; -- nothing\n"), vec![]);
+        let sql = r"SELECT E'\';'; b";
+        assert_eq!(split_statements(sql), vec![(0, r"SELECT E'\';'"), (15, "b")]);
         assert_eq!(split_statements("a; 'open"), vec![(0, "a"), (3, "'open")]);
     }
 }

@@ -581,6 +581,7 @@ mod tests {
             ("DELIMITER AS '|' NULL AS ''", "(DELIMITER '|', NULL '')"),
             ("CSV NULL '' ESCAPE '\"'", "(FORMAT csv, NULL '', ESCAPE '\"')"),
             ("CSV ESCAPE '~' QUOTE '~'", "(FORMAT csv, ESCAPE '~', QUOTE '~')"),
+            (r"CSV DELIMITER E'\t' NULL E'\\N'", "(FORMAT csv, DELIMITER '\t', NULL '\\N')"),
             ("CSV ENCODING 'utf-8'", "(FORMAT csv, ENCODING 'UTF8')"),
         ] {
             for place in ["t FROM STDIN", "t TO STDOUT"] {
