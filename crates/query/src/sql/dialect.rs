@@ -2,7 +2,10 @@
 //!
 //! - `^` is the power operator and binds more tightly than `*`, and a sign binds more tightly than
 //!   `^`: `-2 ^ 2` is 4. `#` is bitwise exclusive or.
-//! - `&`, `|`, `#`, `<<`, `>>`, `~` and `||` bind alike, less tightly than `+`: `~1 + 5` is -7.
+//! - sql_dialect-3. All operators but those of arithmetic and comparisons bind equally tightly, less
+//!   than `+` and more than BETWEEN, as in PostgreSQL: `|`, `&`, `#`, `<<`, `>>`, `||`, `~`, `@>`
+//!   and the like. `255 >> 4 & 3` is 3, and `'n' || a + b` joins a text and a sum.
+//! - `trim(LEADING FROM x)` trims blanks, with BOTH and TRAILING alike.
 //! - `1_000` is one number, whose underscores `query_text` removes.
 //! - `BETWEEN SYMMETRIC` takes its bounds in either order.
 //! - sql_dialect-1. A text is parsed in a number of steps that is proportional to its length, and
@@ -56,8 +59,7 @@ const ASK_STEPS: usize = 256;
 
 /// The binding strength of `^`: above that of `*`, below that of `::`.
 const POWER: u8 = 45;
-/// The binding strength of operators on bits and of `||`, from left to right: below that of `+`,
-/// above that of comparisons and BETWEEN.
+/// The binding strength of operators without one of their own (sql_dialect-3).
 const OTHER: u8 = 25;
 
 /// Enables these features.
@@ -91,14 +93,9 @@ impl Dialect for QueryDialect {
     }
 
     fn get_next_precedence(&self, parser: &Parser<'_>) -> Option<Result<u8, ParserError>> {
-        match parser.peek_token_ref().token {
+        match &parser.peek_token_ref().token {
             Token::Caret => Some(Ok(POWER)),
-            Token::Pipe
-            | Token::Ampersand
-            | Token::ShiftLeft
-            | Token::ShiftRight
-            | Token::Sharp
-            | Token::StringConcat => Some(Ok(OTHER)),
+            token if is_other_operator(token) => Some(Ok(OTHER)),
             _ => None,
         }
     }
@@ -113,6 +110,9 @@ impl Dialect for QueryDialect {
         }
         if matches!(parser.peek_token_ref().token, Token::Number(..)) {
             return frame_length(parser).map(Ok);
+        }
+        if is_blank_trim(parser) {
+            return Some(blank_trim(parser));
         }
         if parser.consume_token(&Token::Tilde) {
             let operand = parser.parse_subexpr(OTHER);
@@ -245,25 +245,11 @@ impl QueryDialect {
             return None;
         }
         let left = Box::new(left.clone());
-        let right = self.right_of_is(parser).map(Box::new);
+        let right = parser.parse_subexpr(self.prec_value(Precedence::Is)).map(Box::new);
         Some(right.map(|right| match is_same {
             true => Expr::IsNotDistinctFrom(left, right),
             false => Expr::IsDistinctFrom(left, right),
         }))
-    }
-
-    /// Parses the operand behind `IS DISTINCT FROM`, with operators that the parser binds a little
-    /// less tightly than IS.
-    fn right_of_is(&self, parser: &mut Parser<'_>) -> Parsed {
-        let (is, not) = (self.prec_value(Precedence::Is), self.prec_value(Precedence::UnaryNot));
-        let mut right = parser.parse_subexpr(is)?;
-        loop {
-            let next = parser.get_next_precedence()?;
-            if next <= not || is <= next {
-                return Ok(right);
-            }
-            right = parser.parse_infix(right, next)?;
-        }
     }
 
     /// Parses `x [NOT] BETWEEN SYMMETRIC a AND b`, and what stands behind `x [NOT] IN`.
@@ -321,6 +307,61 @@ impl QueryDialect {
         let (left, right) = (Box::new(between(&a, &b)), Box::new(between(&b, &a)));
         Ok(Expr::Nested(Box::new(Expr::BinaryOp { left, op, right })))
     }
+}
+
+/// Returns true for an operator that is neither of arithmetic nor a comparison (sql_dialect-3).
+fn is_other_operator(token: &Token) -> bool {
+    matches!(
+        token,
+        Token::Pipe
+            | Token::Ampersand
+            | Token::Sharp
+            | Token::ShiftLeft
+            | Token::ShiftRight
+            | Token::StringConcat
+            | Token::Tilde
+            | Token::TildeAsterisk
+            | Token::ExclamationMarkTilde
+            | Token::ExclamationMarkTildeAsterisk
+            | Token::DoubleTilde
+            | Token::DoubleTildeAsterisk
+            | Token::ExclamationMarkDoubleTilde
+            | Token::ExclamationMarkDoubleTildeAsterisk
+            | Token::CaretAt
+            | Token::Overlap
+            | Token::Arrow
+            | Token::LongArrow
+            | Token::HashArrow
+            | Token::HashLongArrow
+            | Token::AtArrow
+            | Token::ArrowAt
+            | Token::HashMinus
+            | Token::AtQuestion
+            | Token::AtAt
+            | Token::Question
+            | Token::QuestionAnd
+            | Token::QuestionPipe
+            | Token::CustomBinaryOperator(_)
+    )
+}
+
+/// Returns true at `TRIM(BOTH FROM`, which the parser takes for an error.
+fn is_blank_trim(parser: &Parser<'_>) -> bool {
+    let is_way = |way| matches!(way, Keyword::BOTH | Keyword::LEADING | Keyword::TRAILING);
+    word(parser, 0).0 == Keyword::TRIM
+        && parser.peek_nth_token_ref(1).token == Token::LParen
+        && is_way(word(parser, 2).0)
+        && word(parser, 3).0 == Keyword::FROM
+}
+
+/// Parses `TRIM(BOTH FROM x)`.
+fn blank_trim(parser: &mut Parser<'_>) -> Parsed {
+    skip(parser, 2);
+    let trim_where = Some(parser.parse_trim_where()?);
+    parser.expect_keyword(Keyword::FROM)?;
+    let expr = Box::new(parser.parse_expr()?);
+    parser.expect_token(&Token::RParen)?;
+    Ok(Expr::Trim { expr, trim_where, trim_what: None, trim_characters: None })
 }
 
 /// Returns the keyword and the word, in lower case, at a token ahead.

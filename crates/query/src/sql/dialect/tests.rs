@@ -45,6 +45,34 @@ fn operators_bind_as_in_postgresql() {
     check("a - -b ^ c", "(a - ((-b) ^ c))");
 }
 
+// sqlparser gives each of these operators a strength of its own: `255 >> 4 & 3` was 255, and
+// `'n' || a + b` was refused.
+#[test]
+fn other_operators_bind_equally_tightly() {
+    check("a >> b & c", "((a >> b) & c)");
+    check("a | b & c", "((a | b) & c)");
+    check("a | b << c", "((a | b) << c)");
+    check("a # b | c", "((a # b) | c)");
+    check("~a + b", "(~(a + b))");
+    check("~a & b", "((~a) & b)");
+    check("a & ~b | c", "((a & (~b)) | c)");
+    check("a || b * c", "(a || (b * c))");
+    check("a + b || c", "((a + b) || c)");
+    check("a || b = c || d", "((a || b) = (c || d))");
+    check("a ~ b || c", "((a ~ b) || c)");
+    check("a @> b = c", "((a @> b) = c)");
+    check("a -> b || c", "((a -> b) || c)");
+    check("a || b IS DISTINCT FROM c || d", "a || b IS DISTINCT FROM c || d");
+}
+
+#[test]
+fn blanks_are_trimmed_on_either_side() {
+    check("trim(LEADING FROM a)", "TRIM(LEADING a)");
+    check("trim(both from a || b)", "TRIM(BOTH a || b)");
+    check("trim(TRAILING 'x' FROM a)", "TRIM(TRAILING 'x' FROM a)");
+    check("trim(a)", "TRIM(a)");
+}
+
 #[test]
 fn bounds_stand_in_either_order() {
     check("a BETWEEN SYMMETRIC 2 AND 1 AND c", "((a BETWEEN 2 AND 1 OR a BETWEEN 1 AND 2) AND c)");
