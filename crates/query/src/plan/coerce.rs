@@ -51,7 +51,7 @@ use crate::types::expression_type::type_in;
 use crate::types::literal::{integer_of, time_value, type_of, value_of_text};
 use crate::types::time_text::{TimeScale, parse_interval};
 use crate::types::wide_numbers::{wide_operator, widened_floats};
-use crate::types::{decimals, expression_type, float_order, intervals, uuid_ipv4};
+use crate::types::{decimals, expression_type, float_order, intervals, list_texts, uuid_ipv4};
 
 pub(crate) type PlanResult<T> = std::result::Result<T, DataFusionError>;
 
@@ -676,12 +676,18 @@ fn count_of(expr: Expr, to: &Field, schema: &DFSchema) -> std::result::Result<Ex
     match expr {
         Expr::Cast(Cast { expr: inner, field })
             if *to.data_type() == DataType::Timestamp(ArrowUnit::Nanosecond, None)
+    uuid_ipv4::check_no_list(field)?;
                 && *field.data_type() == DataType::Timestamp(ArrowUnit::Second, None)
                 && type_in(&inner, schema).is_some_and(ColumnType::is_integer) =>
         {
             Ok(cast(*inner, DataType::Int64))
         }
         expr => Err(expr),
+    }
+    if to == ColumnType::Varchar
+        && let Ok(texts) = list_texts::with_texts(expr.clone(), &expr.get_type(schema)?)
+    {
+        return Ok(Some(cast(texts, field.data_type().clone())));
     }
 }
 

@@ -7,6 +7,7 @@ use datafusion::logical_expr::expr::ScalarFunction;
 use datafusion::logical_expr::{Expr, ExprSchemable, cast};
 
 use crate::error::{ClauseProblem, Error};
+use crate::types::list_texts;
 
 /// An error for a list of lists where a function adds up numbers.
 pub(super) fn check_numbers(call: &ScalarFunction, schema: &DFSchema) -> Result<()> {
@@ -38,9 +39,16 @@ pub(super) fn check_numbers(call: &ScalarFunction, schema: &DFSchema) -> Result<
     Ok(())
 }
 
-/// Makes texts of a list of NULLs alone, whose elements `array_to_string` leaves out otherwise.
+/// Makes texts of a list of NULLs alone or of BINARY values, whose elements `array_to_string` leaves
+/// out otherwise.
 pub(super) fn with_texts(call: ScalarFunction, schema: &DFSchema) -> Result<Transformed<Expr>> {
     let ScalarFunction { func, mut args } = call;
+    if let Some(list) = args.first()
+        && let Ok(texts) = list_texts::with_texts(list.clone(), &list.get_type(schema)?)
+    {
+        args[0] = texts;
+        return Ok(Transformed::yes(Expr::ScalarFunction(ScalarFunction { func, args })));
+    }
     let nulls = DataType::new_list(DataType::Null, true);
     let is_of_nulls = |list: &Expr| matches!(list.get_type(schema), Ok(ty) if ty == nulls);
     let is_changed = args.first().is_some_and(is_of_nulls);

@@ -485,7 +485,7 @@ fn uuid_texts(values: &ArrayRef) -> ArrayRef {
 }
 
 /// Formats bytes as `\x` and hexadecimal digits.
-fn binary_texts(values: &ArrayRef) -> Result<ArrayRef> {
+pub(crate) fn binary_texts(values: &ArrayRef) -> Result<ArrayRef> {
     let values = cast(values, &DataType::BinaryView)?;
     let mut builder = StringViewBuilder::with_capacity(values.len());
     let mut text = String::new();

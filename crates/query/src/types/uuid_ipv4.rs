@@ -3,6 +3,8 @@
 //! - No operator and no function takes one for the number, or the bytes, that it is stored as: they
 //!   are compared with values of their own type, joined to texts as text, and counted; anything
 //!   else is an error.
+//! - uuid_ipv4-1. No list contains them: types of lists do not keep the name of their elements' type.
+//!   `x = ANY (list)` is a comparison with each element (`catalog::lists`).
 //! - An expression that returns one of several values (CASE, `coalesce`, ...) of such a type is of
 //!   that type.
 
@@ -10,7 +12,7 @@ use std::sync::Arc;
 
 use datafusion::arrow::datatypes::{DataType, Field, FieldRef};
 use datafusion::common::tree_node::Transformed;
-use datafusion::common::{DFSchema, Result, ScalarValue};
+use datafusion::common::{DFSchema, DataFusionError, Result, ScalarValue};
 use datafusion::logical_expr::expr::{Case, Like, ScalarFunction};
 use datafusion::logical_expr::{
     ColumnarValue, Expr, ExprSchemable, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF,
@@ -29,7 +31,7 @@ use crate::types::coercion::as_type_of;
 use crate::types::expression_type::{gives_one, is_special, results, type_in};
 
 /// Aggregates and window functions that take values of any type unchanged.
-const OF_ANY: [&str; 17] = [
+const OF_ANY: [&str; 16] = [
     "count",
     "min",
     "max",
@@ -41,7 +43,6 @@ const OF_ANY: [&str; 17] = [
     "last_value",
     "nth_value",
     "any_value",
-    "array_agg",
     "approx_distinct",
     "grouping",
     "lag",
@@ -52,7 +53,9 @@ const OF_ANY: [&str; 17] = [
 /// Functions that join their arguments as texts.
 const JOINS_TEXTS: [&str; 3] = ["concat", "concat_ws", "format"];
 /// Functions that return values of any type inside of others.
-const HOLDS: [&str; 4] = ["make_array", "struct", "named_struct", "row"];
+const HOLDS: [&str; 3] = ["struct", "named_struct", "row"];
+/// Functions that make lists of their arguments (uuid_ipv4-1).
+const MAKE_LISTS: [&str; 2] = ["make_array", "array_agg"];
 
 fn special(expr: &Expr, schema: &DFSchema) -> Option<ColumnType> {
     type_in(expr, schema).filter(|ty| is_special(*ty))
@@ -121,6 +124,9 @@ pub(crate) fn operands(
 /// or an IPV4 for a value of another type.
 pub(crate) fn checked(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
     let refused = |function: &str, ty: ColumnType| {
+        if MAKE_LISTS.contains(&function) {
+            return Err(no_list());
+        }
         let what = ClauseProblem::Argument { function: function.to_owned(), ty: ty.sql() };
         Err(Error::Clause { position: None, what }.into())
     };
@@ -146,7 +152,7 @@ pub(crate) fn checked(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>
             let name = call.func.name();
             if JOINS_TEXTS.contains(&name) {
                 let ScalarFunction { func, args } = call;
-                let args = args.into_iter().map(|arg| as_text(arg, schema)).collect();
+                let args = args.into_iter().map(|arg| as_joined_text(arg, schema)).collect();
                 return Ok(Transformed::yes(Expr::ScalarFunction(ScalarFunction { func, args })));
             }
             let Some(ty) = first(&call.args) else {
@@ -183,6 +189,21 @@ pub(crate) fn checked(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>
         }
         expr => Ok(Transformed::no(expr)),
     }
+}
+
+/// Returns an error for a type of lists of them (uuid_ipv4-1).
+pub(crate) fn check_no_list(field: &Field) -> Result<()> {
+    let mut element = field;
+    while let DataType::List(inner) | DataType::LargeList(inner) = element.data_type() {
+        element = inner;
+    }
+    let is_list = !std::ptr::eq(element, field);
+    if is_list && type_of(element).is_some_and(is_special) { Err(no_list()) } else { Ok(()) }
+}
+
+fn no_list() -> DataFusionError {
+    let feature = "a list of UUID or IPV4 values (cast them to TEXT)";
+    Error::NotSupported { position: None, feature }.into()
 }
 
 /// Returns an error for a UNION in which a column has a UUID or an IPV4 from one query and values
@@ -238,6 +259,14 @@ fn as_text(expr: Expr, schema: &DFSchema) -> Expr {
         .filter(is_other)
         .and_then(|ty| special_cast(&expr, ty, ColumnType::Varchar, OnBadText::Fail));
     text.unwrap_or(expr)
+}
+
+/// Returns the text of a BINARY too, as PostgreSQL's `concat` and `format` write it.
+fn as_joined_text(expr: Expr, schema: &DFSchema) -> Expr {
+    let text = type_in(&expr, schema)
+        .filter(|ty| *ty == ColumnType::Binary)
+        .and_then(|ty| special_cast(&expr, ty, ColumnType::Varchar, OnBadText::Fail));
+    text.unwrap_or_else(|| as_text(expr, schema))
 }
 
 fn is_list(expr: &Expr, schema: &DFSchema) -> bool {
