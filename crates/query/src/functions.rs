@@ -25,6 +25,8 @@ mod float_bounds;
 mod rounded;
 mod sliding;
 mod wide_sums;
+mod joined;
+mod interval_average;
 mod text_concat;
 mod value_cast;
 pub(crate) mod matching;
@@ -48,6 +50,8 @@ use crate::types::literal::integer_of;
 
 pub(crate) use bounded::{Stage, bound_functions_of, bounded, check_window};
 pub(crate) use float_bounds::of_floats;
+pub(crate) use interval_average::plain_average;
+pub(crate) use joined::moving_texts;
 pub(crate) use lists::{LIST_CONTAINS, LIST_LENGTH, LIST_OVERLAPS};
 pub(crate) use moving::moving;
 pub(crate) use postgres::{SIMILAR_PATTERN, TRUNC_YEARS};
@@ -103,6 +107,7 @@ pub(crate) static AGGREGATES: LazyLock<HashMap<String, Arc<AggregateUDF>>> = Laz
         vec![haversine::haversine()],
         typed::least_and_greatest(),
         sliding::sliding_aggregates(),
+        vec![interval_average::average()],
         ordered::ordered_aggregates(),
         moments::moments(),
     ];

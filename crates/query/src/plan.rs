@@ -19,6 +19,7 @@ mod per_row;
 mod membership;
 mod list_calls;
 mod window_keys;
+mod known_aggregates;
 pub(crate) mod coerce;
 mod type_names;
 mod subscripts;

@@ -29,15 +29,14 @@ use datafusion::sql::sqlparser::ast::BinaryOperator;
 use tidegate_model::{ColumnType, TimeRange, TimeUnit};
 use tidegate_storage::segment::arrow_type;
 
+use super::known_aggregates::{known_aggregate, known_window_aggregate};
 use super::membership::{check_comparable, in_subquery, in_values};
 use super::query_text::{distinct_operator, is_in_operator};
 use super::window_keys::by_sort_keys;
 use super::{bitwise, list_calls, numbered};
 use crate::account::check_canceled;
 use crate::error::{Error, TextProblem};
-use crate::functions::{
-    check_window, moving, of_floats, power, untyped, wide_sum, with_known_type,
-};
+use crate::functions::{check_window, power, untyped, with_known_type};
 use crate::names::LIST_MARK;
 use crate::plan::fine_times::compare_lengths_or_times;
 use crate::sql::cast_names;
@@ -314,7 +313,7 @@ fn convert_one(expr: Expr, schema: &DFSchema) -> PlanResult<Transformed<Expr>> {
                 params.args = params.args.into_iter().map(key).collect();
             }
             let is_guarded = guard_by_filter(&mut params);
-            let known = bound_of(&func, &params.args, params.distinct, schema);
+            let known = known_aggregate(&func, &params.args, params.distinct, schema);
             let is_changed = is_guarded || known.is_some();
             let func = known.unwrap_or(func);
             let call = Expr::AggregateFunction(AggregateFunction { func, params });
@@ -443,8 +442,7 @@ fn window_values(
     let is_framed = intervals::with_frame_lengths(&mut window.params, schema)?;
     let changed = match &window.fun {
         WindowFunctionDefinition::AggregateUDF(func) => {
-            bound_of(func, &window.params.args, window.params.distinct, schema)
-                .or_else(|| moving(func))
+            known_window_aggregate(func, &window.params, schema)
         }
         WindowFunctionDefinition::WindowUDF(_) => None,
     };
@@ -652,42 +650,18 @@ fn countable(value: Expr, schema: &DFSchema) -> Expr {
     }
 }
 
-/// Returns the aggregate for the type of its argument, which is known now.
-fn bound_of(
-    func: &Arc<AggregateUDF>,
-    args: &[Expr],
-    is_distinct: bool,
-    schema: &DFSchema,
-) -> Option<Arc<AggregateUDF>> {
-    let Some(plain) = untyped(func) else {
-        let ty = args.first().filter(|_| !is_distinct)?.get_type(schema).ok()?;
-        return wide_sum(func, &ty);
-    };
-    match args.first().and_then(|arg| type_in(arg, schema)) {
-        Some(ColumnType::Uuid | ColumnType::Ipv4) => None,
-        Some(ColumnType::Float32 | ColumnType::Float64) => Some(of_floats(plain)),
-        _ => Some(plain),
-    }
-}
-
 /// Returns the integer that is cast to TIMESTAMP_NS. DataFusion takes it for seconds, and casts it
 /// to those first; there is no other way to write a cast to seconds.
 fn count_of(expr: Expr, to: &Field, schema: &DFSchema) -> std::result::Result<Expr, Expr> {
     match expr {
         Expr::Cast(Cast { expr: inner, field })
             if *to.data_type() == DataType::Timestamp(ArrowUnit::Nanosecond, None)
-    uuid_ipv4::check_no_list(field)?;
                 && *field.data_type() == DataType::Timestamp(ArrowUnit::Second, None)
                 && type_in(&inner, schema).is_some_and(ColumnType::is_integer) =>
         {
             Ok(cast(*inner, DataType::Int64))
         }
         expr => Err(expr),
-    }
-    if to == ColumnType::Varchar
-        && let Ok(texts) = list_texts::with_texts(expr.clone(), &expr.get_type(schema)?)
-    {
-        return Ok(Some(cast(texts, field.data_type().clone())));
     }
 }
 
@@ -702,12 +676,18 @@ fn cast_to(
     if matches!(field.data_type(), DataType::Interval(_)) && intervals::is_length(expr, schema) {
         return Ok(Some(intervals::as_interval(expr.clone(), schema)));
     }
+    uuid_ipv4::check_no_list(field)?;
     let Some(to) = type_of(field) else { return Ok(None) };
     if matches!(to, ColumnType::Varchar | ColumnType::Symbol) && intervals::is_length(expr, schema)
     {
         let text = intervals::text(expr.clone());
         let is_view = *field.data_type() == DataType::Utf8View;
         return Ok(Some(if is_view { text } else { cast(text, field.data_type().clone()) }));
+    }
+    if to == ColumnType::Varchar
+        && let Ok(texts) = list_texts::with_texts(expr.clone(), &expr.get_type(schema)?)
+    {
+        return Ok(Some(cast(texts, field.data_type().clone())));
     }
     let is_special = |ty| matches!(ty, ColumnType::Uuid | ColumnType::Ipv4);
     if let Some(text) = text_of(expr)

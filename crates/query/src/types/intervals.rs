@@ -609,6 +609,12 @@ fn small(value: i64) -> Result<i32> {
     i32::try_from(value).map_err(|_| out_of_range())
 }
 
+/// Divides an interval by a number that is not 0 (intervals-2).
+pub(crate) fn divided(length: IntervalMonthDayNano, by: i64) -> Result<IntervalMonthDayNano> {
+    #[expect(clippy::cast_precision_loss, reason = "fractions are rounded anyway")]
+    scale(length, Factor::Over(by as f64))
+}
+
 /// Multiplies a length (intervals-2).
 fn scale(length: IntervalMonthDayNano, factor: Factor) -> Result<IntervalMonthDayNano> {
     let IntervalMonthDayNano { months, days, nanoseconds } = length;
