@@ -15,6 +15,7 @@ mod relative;
 mod names;
 mod size;
 mod windows;
+mod lag_defaults;
 mod column_lists;
 mod grouping_sets;
 mod distinct_on;
@@ -49,6 +50,7 @@ use distinct_on::write_out_keys;
 use forms::{rewrite_form, rewrite_select};
 use grouping_sets::write_out_sets;
 use having::make_one_group;
+use lag_defaults::write_out_default;
 use names::{name_items_beside_wildcards, number_repeated_items};
 use relative::relative_interval;
 use tokens::{
@@ -362,6 +364,7 @@ impl VisitorMut for Lifter<'_> {
         if let Expr::Function(call) = expr {
             name_window_function(call);
         }
+        write_out_default(expr);
         rewrite_form(expr);
         call_list_of_columns(expr);
         write_out_sets(expr);
