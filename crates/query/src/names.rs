@@ -10,11 +10,28 @@ use tidegate_model::is_system_table;
 /// The metadata key for the PostgreSQL type of a column.
 pub(crate) const PG_TYPE_KEY: &str = "tidegate.pg";
 
+/// The keywords of PostgreSQL that `quote_ident` quotes there: all that cannot name everything.
+const KEYWORDS: &str = "\
+    all analyse analyze and any array as asc asymmetric authorization between bigint binary \
+    bit boolean both case cast char character check coalesce collate collation column \
+    concurrently constraint create cross current_catalog current_date current_role \
+    current_schema current_time current_timestamp current_user dec decimal default deferrable \
+    desc distinct do else end except exists extract false fetch float for foreign freeze from \
+    full grant greatest group grouping having ilike in initially inner inout int integer \
+    intersect interval into is isnull join lateral leading least left like limit localtime \
+    localtimestamp national natural nchar none normalize not notnull null nullif numeric \
+    offset on only or order out outer overlaps overlay placing position precision primary real \
+    references returning right row select session_user setof similar smallint some substring \
+    symmetric table tablesample then time timestamp to trailing treat trim true union unique \
+    user using values varchar variadic verbose when where window with xmlattributes xmlconcat \
+    xmlelement xmlexists xmlforest xmlnamespaces xmlparse xmlpi xmlroot xmlserialize xmltable";
+
 /// Returns a name as SQL writes it: in double quotes if it needs them.
 pub(crate) fn quote_ident(name: &str) -> String {
     let is_plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
     let needs_none = name.chars().all(is_plain)
-        && name.chars().next().is_some_and(|first| !first.is_ascii_digit());
+        && name.chars().next().is_some_and(|first| !first.is_ascii_digit())
+        && !KEYWORDS.split(' ').any(|word| word == name);
     if needs_none { name.to_owned() } else { format!("\"{}\"", name.replace('"', "\"\"")) }
 }
 

@@ -561,6 +561,9 @@ fn regular_expression(pattern: &str, escape: &str) -> Result<String> {
 
 fn formatted(arrays: &[ArrayRef]) -> Result<ArrayRef> {
     let formats = cast(&arrays[0], &DataType::Utf8View)?;
+    // A constant NULL has a type of its own, whose arrays have no bitmap.
+    let nulls = arrays.iter().map(|values| values.logical_nulls()).collect::<Vec<_>>();
+    let is_null = |at: usize, row| nulls[at].as_ref().is_some_and(|nulls| nulls.is_null(row));
     let mut builder = StringViewBuilder::with_capacity(formats.len());
     for (row, format) in formats.as_string_view().iter().enumerate() {
         let Some(format) = format else {
@@ -571,9 +574,9 @@ fn formatted(arrays: &[ArrayRef]) -> Result<ArrayRef> {
             let Some(values) = arrays.get(at) else {
                 return Err(refused(ClauseProblem::FormatText { what: "too few arguments" }));
             };
-            Ok(match values.is_valid(row) {
-                true => Some(array_value_to_string(values, row)?),
-                false => None,
+            Ok(match is_null(at, row) {
+                true => None,
+                false => Some(array_value_to_string(values, row)?),
             })
         };
         builder.append_value(format_row(format, &value)?);

@@ -166,6 +166,20 @@ fn number(rest: &mut &str) -> Option<Number> {
     Some(Number { is_negative, whole, part, of })
 }
 
+/// Reads a number whose sign may stand apart from it: `1 month - 1 day`.
+fn signed_number(rest: &mut &str) -> Option<Number> {
+    let apart = rest.strip_prefix(['-', '+']).filter(|it| it.starts_with(char::is_whitespace));
+    let Some(behind) = apart else { return number(rest) };
+    let is_negative = rest.starts_with('-');
+    let mut unsigned = behind.trim_start();
+    if unsigned.starts_with(['-', '+']) {
+        return None;
+    }
+    let found = number(&mut unsigned)?;
+    *rest = unsigned;
+    Some(Number { is_negative, ..found })
+}
+
 /// Reads `[@] {number unit | number | [+-]hh:mm[:ss] | [+-]years-months} [ago]`.
 fn verbose(text: &str, bare: IntervalUnit) -> Option<Total> {
     let mut total = Total::default();
@@ -181,7 +195,7 @@ fn verbose(text: &str, bare: IntervalUnit) -> Option<Total> {
             break;
         }
         is_empty = false;
-        let first = number(&mut rest)?;
+        let first = signed_number(&mut rest)?;
         if let Some(behind) = rest.strip_prefix(':') {
             rest = behind;
             total.nanos = total.nanos.checked_add(time_of_day(first, &mut rest)?)?;
@@ -392,6 +406,8 @@ mod tests {
             ("1 day 5", (0, 1, 5_000_000)),
             ("100:00:00", (0, 0, 100 * HOUR)),
             ("2 centuries 1 decade", (2_520, 0, 0)),
+            ("1 month - 1 day", (1, -1, 0)),
+            ("- 1 day +  2 hours - 00:30", (0, -1, HOUR + HOUR / 2)),
         ] {
             check(text, Some(expected));
         }

@@ -82,6 +82,8 @@ pub(crate) fn value_of_text(
         ColumnType::Decimal { precision, scale } => {
             let scale = i8::try_from(scale).expect("at most 38");
             let ty = DataType::Decimal128(precision, scale);
+            let plain = without_exponent(text.trim());
+            let text = plain.as_deref().unwrap_or(text);
             let is_digit = |c: char| c.is_ascii_digit() || "+-.".contains(c);
             let is_number = text.trim().parse::<f64>().is_ok() && text.trim().chars().all(is_digit);
             let problem = |_| if is_number { TextProblem::OutOfRange } else { number };
@@ -100,6 +102,28 @@ pub(crate) fn value_of_text(
         | ColumnType::UInt32 => {
             text.trim().parse().map(|x| ScalarValue::Int64(Some(x))).map_err(|_| number)
         }
+    })
+}
+
+/// Returns the digits of `1.5e3`, for exponents of at most two digits; `None` if there is none.
+fn without_exponent(text: &str) -> Option<String> {
+    let (number, exponent) = text.split_once(['e', 'E'])?;
+    let exponent = exponent.parse::<i32>().ok().filter(|it| (-99..=99).contains(it))?;
+    let sign = if number.starts_with('-') { "-" } else { "" };
+    let unsigned = number.strip_prefix(['-', '+']).unwrap_or(number);
+    let (whole, fraction) = unsigned.split_once('.').unwrap_or((unsigned, ""));
+    let digits = format!("{whole}{fraction}");
+    if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
+        return None;
+    }
+    // The place of the point among the digits.
+    let point = i32::try_from(whole.len()).ok()?.checked_add(exponent)?;
+    Some(match usize::try_from(point) {
+        Ok(point) if point < digits.len() => {
+            format!("{sign}{}.{}", &digits[..point], &digits[point..])
+        }
+        Ok(point) => format!("{sign}{digits}{}", "0".repeat(point - digits.len())),
+        Err(_) => format!("{sign}0.{}{digits}", "0".repeat(point.unsigned_abs() as usize)),
     })
 }
 
@@ -202,12 +226,22 @@ mod tests {
         check(" 12 ", ColumnType::Int16, "Int64(12)");
         check("1e3", ColumnType::Float64, "Float64(1000)");
         check("1.25", ColumnType::Decimal { precision: 5, scale: 2 }, "Decimal128(1.25,5,2)");
+        let decimal = ColumnType::Decimal { precision: 6, scale: 2 };
+        check("1e3", decimal, "Decimal128(1000.00,6,2)");
+        check("-1.25E-1", decimal, "Decimal128(-0.13,6,2)");
+        check("+12.5e+1", decimal, "Decimal128(125.00,6,2)");
+        check(".5e0", decimal, "Decimal128(0.50,6,2)");
+        check("125e-5", decimal, "Decimal128(0.00,6,2)");
         check("TRUE", ColumnType::Boolean, "Boolean(true)");
     }
 
     #[test]
     fn texts_that_stand_for_nothing_are_refused() {
         check("1.2", ColumnType::Int32, "error: expected a number");
+        let decimal = ColumnType::Decimal { precision: 6, scale: 2 };
+        check("1e5", decimal, "error: out of range");
+        check("1e", decimal, "error: expected a number");
+        check("e5", decimal, "error: expected a number");
         check("10.0.0", ColumnType::Ipv4, "error: expected four numbers of 0 to 255 with points");
         let pairs = r"error: expected an even number of hexadecimal digits behind \x";
         check(r"\x0", ColumnType::Binary, pairs);

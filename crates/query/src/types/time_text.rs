@@ -1,5 +1,6 @@
 //! Times and intervals as text: `'2025-03'`, `'2025-03-01T09:30;1h'`.
 //!
+//! - A date has hyphens or none: `2025-03-01`, `20250301`.
 //! - A partial time means the start of its period; as an interval it is the whole period.
 //! - Brackets list alternatives: `2025-01-[01,03..05]`.
 //! - A time with more digits than its type keeps is rounded, half up; digits behind the ninth are
@@ -257,8 +258,13 @@ fn parse_period(text: &str) -> Result<Period, TextProblem> {
     let (local, offset_minutes) = split_offset(text.trim())?;
     let mut rest = local;
     let year = digits(&mut rest, 4)?;
-    let (has_month, month) = part(&mut rest, &['-'], 2)?;
-    let (has_day, day) = if has_month { part(&mut rest, &['-'], 2)? } else { (false, 1) };
+    let ((has_month, month), (has_day, day)) = match four_digits(rest) {
+        true => ((true, digits(&mut rest, 2)?), (true, digits(&mut rest, 2)?)),
+        false => {
+            let month = part(&mut rest, &['-'], 2)?;
+            (month, if month.0 { part(&mut rest, &['-'], 2)? } else { (false, 1) })
+        }
+    };
     let (has_hour, hour) = if has_day { part(&mut rest, &['T', ' '], 2)? } else { (false, 0) };
     let (has_minute, minute) = if has_hour { part(&mut rest, &[':'], 2)? } else { (false, 0) };
     let (has_second, second) = if has_minute { part(&mut rest, &[':'], 2)? } else { (false, 0) };
@@ -311,6 +317,11 @@ fn split_offset(text: &str) -> Result<(&str, i64), TextProblem> {
         return Err(TIME_FORM);
     }
     Ok((&text[..sign_at], sign * (hours * 60 + minutes)))
+}
+
+/// Returns true if a text begins with the month and the day of `20250301`.
+fn four_digits(text: &str) -> bool {
+    text.bytes().take_while(u8::is_ascii_digit).count() == 4
 }
 
 /// Reads exactly `count` digits from the front.
@@ -378,15 +389,19 @@ mod tests {
         check_time("2025-03-02T01:30:00+02:00", "2025-03-01T23:30:00.000000Z");
         check_time("2025-03-02T23:30-0130", "2025-03-03T01:00:00.000000Z");
         check_time("0001-01-01", "0001-01-01T00:00:00.000000Z");
+        check_time("20250302", "2025-03-02T00:00:00.000000Z");
+        check_time("20250302T09:30Z", "2025-03-02T09:30:00.000000Z");
     }
 
     #[test]
     fn a_text_that_is_no_time_is_refused_with_the_reason() {
-        for text in ["", "x", "2025-3", "20250301", "2025-03-01T", "2025-03-01T9", "2025-03x", "25"]
+        for text in ["", "x", "2025-3", "2025030", "2025-03-01T", "2025-03-01T9", "2025-03x", "25"]
         {
             check_time(text, "Form");
         }
-        for text in ["2025-13", "2025-02-29", "2025-03-01T24", "2025-03-01T10:60", "0000"] {
+        for text in
+            ["2025-13", "2025-02-29", "20251301", "2025-03-01T24", "2025-03-01T10:60", "0000"]
+        {
             check_time(text, "NotInCalendar");
         }
         check_time("2025-03-01T10:00:00.1234567", "2025-03-01T10:00:00.123457Z");

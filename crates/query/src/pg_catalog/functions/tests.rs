@@ -13,4 +13,8 @@ fn sizes_and_names_are_written_as_postgresql_does() {
         ("a_1".into(), "\"A \"\"b\"\"\"".into())
     );
     assert_eq!(quote_ident("1a"), "\"1a\"");
+    // PostgreSQL quotes keywords, but those that may name anything.
+    for (name, expected) in [("select", "\"select\""), ("time", "\"time\""), ("value", "value")] {
+        assert_eq!(quote_ident(name), expected);
+    }
 }

@@ -9,6 +9,8 @@
 //! - forms-5. A number of many digits that is cast to DECIMAL is a text, with all of its digits: as
 //!   a number it would be a DOUBLE.
 //! - forms-6. `user` is a column in a query with a FROM, and else the login.
+//! - forms-7. `date_trunc(unit, time, zone)` takes the time for an instant, truncates the local time
+//!   of the zone, and is an instant again.
 
 use std::collections::HashSet;
 use std::ops::ControlFlow;
@@ -36,7 +38,7 @@ use crate::types::interval_text::{
 
 /// The names of calls that are rewritten as others (`other_call`), and that of `unnest`.
 #[cfg(test)]
-pub(crate) const REWRITTEN_CALLS: [&str; 12] = [
+pub(crate) const REWRITTEN_CALLS: [&str; 13] = [
     "ceiling",
     "date_add",
     "gen_random_uuid",
@@ -48,6 +50,7 @@ pub(crate) const REWRITTEN_CALLS: [&str; 12] = [
     "string_to_table",
     "time_bucket",
     "timestamp_sequence",
+    "timezone",
     "unnest",
 ];
 
@@ -91,9 +94,7 @@ pub(super) fn rewrite_form(expr: &mut Expr) {
             *expr = call_of("array_element", [found, number("1")]);
         }
         Expr::AtTimeZone { timestamp, time_zone } => {
-            let function = if is_instant(timestamp) { "to_timezone" } else { AT_TIME_ZONE };
-            let args = [taken(timestamp), taken(time_zone)];
-            *expr = call_of(function, args);
+            *expr = in_zone(taken(timestamp), taken(time_zone));
         }
         Expr::UnaryOp { op: UnaryOperator::Minus, expr: inner }
             if matches!(**inner, Expr::Interval(_)) =>
@@ -120,6 +121,12 @@ pub(super) fn rewrite_form(expr: &mut Expr) {
         }
         _ => {}
     }
+}
+
+/// Returns `time AT TIME ZONE zone` (forms-2).
+fn in_zone(time: Expr, zone: Expr) -> Expr {
+    let function = if is_instant(&time) { "to_timezone" } else { AT_TIME_ZONE };
+    call_of(function, [time, zone])
 }
 
 fn taken(expr: &mut Expr) -> Expr {
@@ -386,13 +393,6 @@ fn other_call(call: &Function) -> Option<Expr> {
         ("date_add", [time, length @ Expr::Interval(_)]) => {
             operation(time, BinaryOperator::Plus, length)
         }
-        ("gen_random_uuid", []) => Some(Expr::Cast {
-            kind: CastKind::Cast,
-            expr: Box::new(call_of("uuid", [])),
-            data_type: DataType::Uuid,
-            array: false,
-            format: None,
-        }),
         ("time_bucket", [width, time]) => {
             // Months count from January, weeks from a Monday.
             let width = width_interval(width);
@@ -409,7 +409,7 @@ fn other_call(call: &Function) -> Option<Expr> {
             Some(call_of(LIST_LENGTH, [list.clone(), dimension.clone()]))
         }
         ("timestamp_sequence", [start, step]) => sequence(start, step),
-        ("rnd_uuid4", []) => Some(Expr::Cast {
+        ("gen_random_uuid" | "rnd_uuid4", []) => Some(Expr::Cast {
             kind: CastKind::Cast,
             expr: Box::new(call_of("uuid", [])),
             data_type: DataType::Uuid,
@@ -425,6 +425,8 @@ fn other_call(call: &Function) -> Option<Expr> {
         ("string_to_table", [_, _, ..]) => {
             Some(call_of("unnest", [call_of("string_to_array", args)]))
         }
+        ("timezone", [zone, time]) => Some(in_zone(time.clone(), zone.clone())),
+        ("date_trunc", [unit, time, zone]) => Some(truncated_in_zone(unit, time, zone)),
         ("date_trunc", [unit, time])
             if text_of(unit).is_some_and(|unit| {
                 ["decade", "century", "millennium"].contains(&unit.to_ascii_lowercase().as_str())
@@ -434,6 +436,14 @@ fn other_call(call: &Function) -> Option<Expr> {
         }
         _ => None,
     }
+}
+
+/// Returns `date_trunc(unit, time, zone)` (forms-7).
+fn truncated_in_zone(unit: &Expr, time: &Expr, zone: &Expr) -> Expr {
+    let local = call_of("to_timezone", [time.clone(), zone.clone()]);
+    let mut start = call_of("date_trunc", [unit.clone(), local]);
+    rewrite_form(&mut start);
+    call_of(AT_TIME_ZONE, [start, zone.clone()])
 }
 
 /// Returns `timestamp_sequence(start, step)`: for row n of the query, the time n - 1 steps in

@@ -1,12 +1,14 @@
 //! The names of the columns of an answer.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
     Expr, Ident, Query, Select, SelectItem, SelectItemQualifiedWildcardKind, SetExpr,
     UnaryOperator, Value, VisitMut, VisitorMut, visit_expressions,
 };
+
+use super::forms::rewrite_form;
 
 /// The names of the columns of the outermost SELECT.
 #[derive(Debug, Clone, Default)]
@@ -91,10 +93,12 @@ fn number_repeated(names: Vec<String>) -> Vec<String> {
 }
 
 /// Gives the second `x` of `SELECT x, x` the name `x_2`, and names casts by their text: DataFusion
-/// requires names to differ, and calls `x::INT` just `x`.
+/// requires names to differ, and calls `x::INT` just `x`. So is an item named that differs from one
+/// before it in the spelling alone: `1.10, 1.100`.
 pub(super) fn number_repeated_items(items: &mut [SelectItem]) {
     let mut seen: HashMap<String, usize> = HashMap::new();
-    for item in items {
+    let respelled = respelled(items);
+    for (item, is_respelled) in items.iter_mut().zip(respelled) {
         let (name, is_cast) = match &*item {
             SelectItem::UnnamedExpr(expr) => (written_name(expr), has_cast_name(expr)),
             SelectItem::ExprWithAlias { alias, .. } => (alias.value.clone(), false),
@@ -102,7 +106,7 @@ pub(super) fn number_repeated_items(items: &mut [SelectItem]) {
         };
         let count = seen.entry(name.clone()).or_default();
         *count += 1;
-        if *count == 1 && !is_cast {
+        if *count == 1 && !is_cast && !is_respelled {
             continue;
         }
         let name = if *count == 1 { name } else { format!("{name}_{count}") };
@@ -114,6 +118,57 @@ pub(super) fn number_repeated_items(items: &mut [SelectItem]) {
             }
             other => other,
         };
+    }
+}
+
+/// Returns true for each item that another before it equals, but for the spelling of constants, for
+/// brackets, and for forms of which one stands for the other.
+fn respelled(items: &[SelectItem]) -> Vec<bool> {
+    if items.len() < 2 {
+        return vec![false; items.len()];
+    }
+    let mut seen = HashSet::new();
+    let is_respelled = |item: &SelectItem| match item {
+        SelectItem::UnnamedExpr(Expr::Identifier(_) | Expr::CompoundIdentifier(_)) => false,
+        SelectItem::UnnamedExpr(expr) => {
+            let mut expr = expr.clone();
+            // The visitor never breaks off.
+            let _ = expr.visit(&mut Respeller);
+            !seen.insert(expr.to_string())
+        }
+        _ => false,
+    };
+    items.iter().map(is_respelled).collect()
+}
+
+/// Gives equal expressions one spelling.
+struct Respeller;
+
+impl VisitorMut for Respeller {
+    type Break = ();
+
+    fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
+        rewrite_form(expr);
+        let other = match expr {
+            Expr::Nested(inner) => {
+                Some(std::mem::replace(inner.as_mut(), Expr::Value(Value::Null.into())))
+            }
+            Expr::Value(value) => match &value.value {
+                Value::Number(digits, _) => {
+                    let number = digits.replace('_', "").parse::<f64>();
+                    number.ok().map(|it| Expr::Value(Value::Number(it.to_string(), false).into()))
+                }
+                Value::EscapedStringLiteral(text) => {
+                    Some(Expr::Value(Value::SingleQuotedString(text.clone()).into()))
+                }
+                _ => None,
+            },
+            _ => None,
+        };
+        if let Some(other) = other {
+            *expr = other;
+        }
+        ControlFlow::Continue(())
     }
 }
 
@@ -263,5 +318,13 @@ mod tests {
         let a = ("a", Some("a"));
         check_names("SELECT * FROM t, u", &[a, a, ("a", Some("A"))], "a, a_2, A_3");
         check_names("SELECT a, A FROM t", &[a, ("a_2", Some("a"))], "a, a_2");
+    }
+
+    // DataFusion calls both `Float64(1.1)`, and requires names to differ.
+    #[test]
+    fn equal_items_are_named_by_their_spelling() {
+        let query = parse_query("SELECT 1.10, 1.100, a + 1, (a) + 1.0, 2", &[]).unwrap();
+        let expected = "SELECT 1.10, 1.100 AS \"1.100\", a + 1, (a) + 1.0 AS \"(a) + 1.0\", 2";
+        assert_eq!(query.statement.to_string(), expected);
     }
 }
