@@ -22,8 +22,7 @@ use datafusion::logical_expr::planner::{
 };
 use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{
-    AggregateUDF, Expr, ExprSchemable, LogicalPlan, Operator, Union, WindowFunctionDefinition,
-    cast, lit, not,
+    Expr, ExprSchemable, LogicalPlan, Operator, Union, WindowFunctionDefinition, cast, lit, not,
 };
 use datafusion::sql::sqlparser::ast::BinaryOperator;
 use tidegate_model::{ColumnType, TimeRange, TimeUnit};

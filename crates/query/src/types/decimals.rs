@@ -217,8 +217,8 @@ pub(crate) fn with_late_types(expr: BinaryExpr, schema: &DFSchema) -> Transforme
     Transformed::no(Expr::BinaryExpr(BinaryExpr { left, op, right }))
 }
 
-/// Converts the inputs of a UNION to a common type in each column, where DataFusion has another one,
-/// or has it only when the expressions above have been planned.
+/// Converts the inputs of a UNION to a common type in each column, where DataFusion has another
+/// one, or has it only when the expressions above have been planned.
 pub(crate) fn alike_inputs(union: Union) -> Result<Transformed<Union>> {
     let inputs = &union.inputs;
     let count = inputs.iter().map(|it| it.schema().fields().len()).min().unwrap_or_default();

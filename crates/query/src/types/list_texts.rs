@@ -1,6 +1,6 @@
 //! Lists of BINARY values as lists of their texts.
 //!
-//! - list_texts-1. A value in a list has the text that it has alone: `\x` and its digits.
+//! - A value in a list has the text that it has alone: `\x` and its digits.
 //!   DataFusion writes no value, or digits alone.
 
 use std::sync::Arc;

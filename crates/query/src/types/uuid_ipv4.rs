@@ -3,8 +3,8 @@
 //! - No operator and no function takes one for the number, or the bytes, that it is stored as: they
 //!   are compared with values of their own type, joined to texts as text, and counted; anything
 //!   else is an error.
-//! - uuid_ipv4-1. No list contains them: types of lists do not keep the name of their elements' type.
-//!   `x = ANY (list)` is a comparison with each element (`catalog::lists`).
+//! - uuid_ipv4-1. No list contains them: types of lists do not keep the name of their elements'
+//!   type. `x = ANY (list)` is a comparison with each element (`pg_catalog::lists`).
 //! - An expression that returns one of several values (CASE, `coalesce`, ...) of such a type is of
 //!   that type.
 

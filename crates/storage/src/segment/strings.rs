@@ -268,8 +268,8 @@ impl StringCompressor {
         plain <= bytes_max
     }
 
-    /// The table, trained on these strings if there is none yet and they are enough; `None` if it is
-    /// not worthwhile.
+    /// The table, trained on these strings if there is none yet and they are enough; `None` if it
+    /// is not worthwhile.
     fn trained(&self, texts: &[&[u8]]) -> Option<&Trained> {
         if let Some(trained) = self.trained.get() {
             return trained.as_ref();

@@ -9,8 +9,8 @@
 //! - forms-5. A number of many digits that is cast to DECIMAL is a text, with all of its digits: as
 //!   a number it would be a DOUBLE.
 //! - forms-6. `user` is a column in a query with a FROM, and else the login.
-//! - forms-7. `date_trunc(unit, time, zone)` takes the time for an instant, truncates the local time
-//!   of the zone, and is an instant again.
+//! - forms-7. `date_trunc(unit, time, zone)` takes the time for an instant, truncates the local
+//!   time of the zone, and is an instant again.
 
 use std::collections::HashSet;
 use std::ops::ControlFlow;
