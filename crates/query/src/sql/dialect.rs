@@ -3,8 +3,8 @@
 //! - `^` is the power operator and binds more tightly than `*`, and a sign binds more tightly than
 //!   `^`: `-2 ^ 2` is 4. `#` is bitwise exclusive or.
 //! - sql_dialect-3. All operators but those of arithmetic and comparisons bind equally tightly,
-//!   less than `+` and more than BETWEEN, as in PostgreSQL: `|`, `&`, `#`, `<<`, `>>`, `||`, `~`, `@>`
-//!   and the like. `255 >> 4 & 3` is 3, and `'n' || a + b` joins a text and a sum.
+//!   less than `+` and more than BETWEEN, as in PostgreSQL: `|`, `&`, `#`, `<<`, `>>`, `||`, `~`,
+//!   `@>` and the like. `255 >> 4 & 3` is 3, and `'n' || a + b` joins a text and a sum.
 //! - `trim(LEADING FROM x)` trims blanks, with BOTH and TRAILING alike.
 //! - `1_000` is one number, whose underscores `query_text` removes.
 //! - `BETWEEN SYMMETRIC` takes its bounds in either order.

@@ -4,8 +4,9 @@
 //!   most `QUEUE` parts of an answer wait, and a large one is the only one and delays the rest, so
 //!   that its batch stays charged to the statement: a slow client slows its statement down and
 //!   costs no memory that is counted nowhere. Its admission permit goes to another statement
-//!   meanwhile (streaming_slot-1). A cancel runs on the thread of its connection and needs no permit: it must work when others have all of
-//!   them. It also ends a statement whose client reads nothing.
+//!   meanwhile (streaming_slot-1). A cancel runs on the thread of its connection and needs no
+//!   permit: it must work when others have all of them. It also ends a statement whose client reads
+//!   nothing.
 //! - EX2. The statement ends when the client has gone, or the connection is closed.
 //! - EX3. Nothing is sent before the first part of an answer is full or the whole answer is ready,
 //!   so that most errors have a status of their own.
