@@ -304,6 +304,17 @@ impl Part {
     }
 }
 
+/// A text in place of one that was lost with a damaged record (`symbol_gaps`).
+pub(crate) fn reserved_text(id: u32) -> String {
+    format!("lost symbol {id}")
+}
+
+/// Returns true for the reserved text of an id, which may end in underscores.
+pub(crate) fn is_reserved(id: u32, text: &[u8]) -> bool {
+    let rest = text.strip_prefix(reserved_text(id).as_bytes());
+    rest.is_some_and(|rest| rest.iter().all(|&byte| byte == b'_'))
+}
+
 /// The header of a column's file.
 pub(crate) fn encode_header(table: TableId, column: ColumnId) -> Vec<u8> {
     let mut w = ByteWriter(header_fields(VERSION, table.0, column.0));

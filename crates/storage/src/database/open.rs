@@ -3,6 +3,7 @@
 pub(crate) mod fsync_guard;
 pub(crate) mod replay_memory;
 pub(crate) mod recovery;
+pub(crate) mod symbol_gaps;
 pub(crate) mod offline;
 pub(crate) mod repair_replay;
 pub(crate) mod repair;

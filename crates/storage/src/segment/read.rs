@@ -284,7 +284,7 @@ impl Reader {
     }
 
     /// The position of a column in the footer.
-    pub(super) fn position(&self, column: &Column) -> Option<usize> {
+    pub(crate) fn position(&self, column: &Column) -> Option<usize> {
         self.footer.columns.binary_search_by_key(&column.id, |footer| footer.id).ok()
     }
 
@@ -336,7 +336,7 @@ impl Reader {
     }
 
     /// The column's dictionary in its stored form.
-    pub(super) fn dictionary(&self, position: usize) -> Result<Option<Dictionary<'_>>> {
+    pub(crate) fn dictionary(&self, position: usize) -> Result<Option<Dictionary<'_>>> {
         let column = &self.footer.columns[position];
         let Some(dictionary) = column.dictionary else { return Ok(None) };
         let count = dictionary.count as usize;

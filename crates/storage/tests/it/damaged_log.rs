@@ -456,6 +456,67 @@ fn a_repair_loses_only_commits_of_the_damaged_group() {
     }
 }
 
+// The texts of a record follow those of the records before it. A repair gave up all later commits
+// with new symbols, although only the texts of the damaged one were missing.
+#[test]
+fn a_repair_keeps_later_commits_with_new_symbols() {
+    let row = |ts, host| Step::Append(vec![("a", vec![(ts, host, ts)], None)]);
+    // Steps after the damaged one, which brings `h3`, and the number of rows that they lose.
+    let cases: [(Vec<Step>, usize); 6] = [
+        (vec![row(4, "h4"), row(5, "h5"), row(6, "h1")], 0),
+        // A row with the lost symbol, and one with a symbol of that row's commit.
+        (
+            vec![
+                Step::Append(vec![("a", vec![(4, "h3", 4), (5, "h5", 5)], None)]),
+                row(6, "h6"),
+                row(7, "h5"),
+            ],
+            2,
+        ),
+        (vec![row(4, "h4"), Step::Flush("a"), row(5, "h5")], 0),
+        (vec![row(4, "h4"), Step::Import("a", vec![(60, "h6", 60)]), row(5, "h5")], 0),
+        (vec![row(4, "h4"), Step::Truncate("a"), row(5, "h5"), row(6, "h3")], 0),
+        (vec![row(4, "lost symbol 3"), row(5, "lost symbol 5"), row(6, "h6")], 0),
+    ];
+    for (n, (after, lost_rows)) in cases.iter().enumerate() {
+        let (disk, database) = new_database();
+        let mut tables = Tables::new();
+        let hosts = ["h0", "h1", "h2"];
+        for (ts, host) in (0..).zip(hosts) {
+            let step = row(ts, host);
+            step.run(&database).unwrap();
+            step.apply(&mut tables);
+        }
+        drop(database);
+        let database = open(&disk);
+        row(3, "h3").run(&database).unwrap();
+        for step in after {
+            step.run(&database).unwrap();
+            step.apply(&mut tables);
+        }
+        let disk = damage_group_of(&database, &disk, 0);
+        assert!(try_open(&disk).is_err(), "{n}");
+        let lost = repair(&disk).unwrap().unwrap().lost;
+        let database = open(&disk);
+        let found = read(&database);
+        if *lost_rows == 0 {
+            assert_eq!(found, tables, "{n}: {lost:?}");
+        }
+        assert_eq!(found["a"].rows.len() + lost_rows, tables["a"].rows.len(), "{n}: {lost:?}");
+        assert!(database.verify(&|_| {}).unwrap().problems.is_empty(), "{n}");
+        append(&database, "a", &[(90, "h3", 90), (91, "other", 91)]).unwrap();
+        let found = read(&database);
+        drop(database);
+        let database = open(&disk);
+        assert_eq!(read(&database), found, "{n}");
+        Step::Flush("a").run(&database).unwrap();
+        drop(database);
+        let database = open(&disk);
+        assert_eq!(read(&database), found, "{n}");
+        assert!(database.verify(&|_| {}).unwrap().problems.is_empty(), "{n}");
+    }
+}
+
 #[test]
 fn a_table_with_a_gap_keeps_what_is_consistent() {
     let rows: Vec<_> = (0..50).map(|n| (n, "x", n)).collect();

@@ -13,6 +13,7 @@ use tidegate_model::{SegmentId, SeqTxn, TableId};
 use tidegate_platform::Disk;
 
 use super::recovery::read_manifest;
+use super::symbol_gaps::{RowsToFit, SymbolGaps};
 use crate::catalog::{Catalog, RetainedRecords};
 use crate::change::{TableChange, TableOp};
 use crate::database::maintenance::retained_records;
@@ -23,7 +24,7 @@ use crate::files::{Paths, TableDirectory};
 use crate::manifest::Manifest;
 use crate::mem_segment::MemSegment;
 use crate::snapshot::{SegmentFile, SegmentRun};
-use crate::symbols::{SymbolTable, SymbolTexts};
+use crate::symbols::SymbolTexts;
 use crate::wal::ReplayedRecord;
 
 /// The tables of a database that is not open, while its log is read.
@@ -44,6 +45,8 @@ pub(crate) struct OfflineTable {
     pub(crate) is_damaged: bool,
     /// The directory, with the strings from records.
     directory: TableDirectory,
+    /// The ids of symbols whose texts are missing.
+    gaps: SymbolGaps,
     /// The commits whose rows are in the log only, with the number of their rows.
     rows: Vec<(SeqTxn, u64)>,
     /// The records of the table that were retained.
@@ -74,7 +77,8 @@ impl<'a> OfflineTables<'a> {
         let directory = TableDirectory::new(self.disk, self.paths, id, SegmentId(0));
         directory.begin_replay();
         let (name, rows, retained) = (name.to_owned(), Vec::new(), None);
-        let table = OfflineTable { name, manifest, is_damaged, directory, rows, retained };
+        let gaps = SymbolGaps::default();
+        let table = OfflineTable { name, manifest, is_damaged, directory, gaps, rows, retained };
         self.tables.entry(id).insert_entry(table).into_mut()
     }
 
@@ -204,27 +208,23 @@ impl OfflineTable {
     }
 
     /// Returns false if rows have symbols whose strings are in no record so far, and in no file.
-    pub(crate) fn knows(&self, symbols: &[SymbolTexts], mem_segments: &[MemSegment]) -> bool {
+    /// Missing strings of other symbols are added to `symbols` (symbol_gaps-1), within `room_bytes`.
+    pub(crate) fn fit_symbols(
+        &mut self,
+        symbols: &mut [SymbolTexts],
+        mem_segments: &[MemSegment],
+        room_bytes: &mut usize,
+    ) -> bool {
         let Some(Manifest { table, schema, symbols: watermarks, .. }) = &self.manifest else {
             return true;
         };
         // For a damaged file this is unknown.
-        let Ok(mut known) = self.directory.symbols(schema, watermarks) else { return true };
-        for texts in symbols {
-            // The symbols of a column that was dropped since.
-            let Some(before) = known.0.get(&texts.column) else { continue };
-            let Some(count) = before.len().checked_sub(texts.first as usize) else { return false };
-            if !mem_segments.is_empty() {
-                let behind = (count..texts.texts.len()).map(|at| texts.texts.get(at));
-                let all: Vec<&[u8]> = before.texts().chain(behind).collect();
-                let longer = Arc::new(SymbolTable::of(&all));
-                known.0.insert(texts.column, longer);
-            }
-        }
-        mem_segments.iter().all(|mem_segment| {
-            let run = SegmentRun::of_mem_segment(*table, mem_segment);
-            run.and_then(|run| run.reader()?.verify(schema, &known)).is_ok()
-        })
+        let Ok(known) = self.directory.symbols(schema, watermarks) else { return true };
+        let runs = mem_segments.iter().map(|it| SegmentRun::of_mem_segment(*table, it));
+        let Ok(runs) = runs.collect::<Result<Vec<_>>>() else { return false };
+        self.gaps.forget_saved(watermarks);
+        let rows = RowsToFit { schema, symbols, runs: &runs, room_bytes };
+        self.gaps.fit(&known, rows)
     }
 
     pub(crate) fn apply_to_rows(&mut self, op: &TableOp) -> Result<()> {
@@ -241,6 +241,7 @@ impl OfflineTable {
             }
             TableChange::Truncate => {
                 self.directory.forget_replayed_symbols();
+                self.gaps = SymbolGaps::default();
                 self.rows.clear();
             }
             TableChange::Replace { flushed_seq, .. } => {

@@ -6,6 +6,7 @@
 //!   Later ones are taken over if they fit: a change names what it adds and removes, so most do.
 //!   One that does not fit is given up like the missing ones.
 //! - repair_replay-2. Rows with unknown symbols are given up: the strings were in a missing record.
+//!   Later rows with other symbols are kept (`symbol_gaps`).
 //! - repair_replay-3. A table never refers to files that do not exist: segments that a missing
 //!   commit has replaced are removed from the table, and the new files are used in their place if
 //!   they have as many rows. A column whose symbols a missing commit has removed is dropped too.
@@ -17,7 +18,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
 
-use tidegate_model::{ColumnType, Lsn, Schema, SegmentId, SeqTxn, TableId};
+use tidegate_model::{ColumnType, Lsn, Schema, SegmentId, SeqTxn, TableId, limits};
 use tidegate_platform::Disk;
 
 use super::offline::{OfflineTable, OfflineTables};
@@ -28,7 +29,7 @@ use crate::error::Result;
 use crate::files::{Paths, last_number};
 use crate::manifest::{Manifest, SegmentEntry};
 use crate::segment::{self, SegmentMeta};
-use crate::wal::{Record, RecordAfterDamage};
+use crate::wal::{self, Record, RecordAfterDamage};
 
 /// Commits of a table that were given up, or would be: they are missing, or do not fit without the
 /// missing ones.
@@ -57,6 +58,8 @@ pub(crate) struct RepairReplay<'s, 'a> {
     lost: BTreeMap<TableId, BTreeSet<SeqTxn>>,
     /// Names of tables that are no longer in the catalog.
     names: BTreeMap<TableId, String>,
+    /// The number of bytes that may be added to the current record.
+    room_bytes: usize,
 }
 
 /// The permission to write files that mend tables.
@@ -82,7 +85,7 @@ impl<'s, 'a> RepairReplay<'s, 'a> {
         as_of: Lsn,
     ) -> RepairReplay<'s, 'a> {
         let (lost, names) = (BTreeMap::new(), BTreeMap::new());
-        RepairReplay { offline, disk, paths, as_of, lost, names }
+        RepairReplay { offline, disk, paths, as_of, lost, names, room_bytes: 0 }
     }
 
     /// The changes of a record that are taken over, after a record about missing commits.
@@ -104,6 +107,8 @@ impl<'s, 'a> RepairReplay<'s, 'a> {
                 return Vec::new();
             }
         };
+        self.room_bytes =
+            limits::WAL_RECORD_BYTES.saturating_sub(wal::record_bytes_max(&record.ops));
         let (mut before, mut taken) = (Vec::new(), Vec::new());
         for commit in commits_of(record) {
             if lsn < self.as_of {
@@ -132,15 +137,15 @@ impl<'s, 'a> RepairReplay<'s, 'a> {
         };
         // A suspended table cannot be judged: all of its records stay.
         let ops = commit.ops.iter().filter(|op| table.is_damaged || is_of_memtable(op));
-        let ops: Vec<TableOp> = ops.map(|&op| op.clone()).collect();
+        let mut ops: Vec<TableOp> = ops.map(|&op| op.clone()).collect();
         let is_damaged = table.is_damaged;
-        let fit = ops.into_iter().filter(|op| is_damaged || self.keep_old_rows(op));
-        fit.collect::<Vec<_>>()
+        ops.retain_mut(|op| is_damaged || self.keep_old_rows(op));
+        ops
     }
 
     /// As `keep_rows`, for a commit that the manifest has; applies its rows, so that later commits
     /// know its symbols.
-    fn keep_old_rows(&mut self, op: &TableOp) -> bool {
+    fn keep_old_rows(&mut self, op: &mut TableOp) -> bool {
         if !self.keep_rows(op) {
             return false;
         }
@@ -199,8 +204,8 @@ impl<'s, 'a> RepairReplay<'s, 'a> {
         if *seq_txn < next {
             // The manifest is newer than the catalog.
             self.rename_or_drop(&mut ops);
-            let fit = ops.into_iter().filter(|op| self.keep_old_rows(op));
-            taken.extend(fit.collect::<Vec<_>>());
+            ops.retain_mut(|op| self.keep_old_rows(op));
+            taken.extend(ops);
             return;
         }
         if next < *seq_txn {
@@ -231,7 +236,7 @@ impl<'s, 'a> RepairReplay<'s, 'a> {
         }
         let mut changed = manifest.clone();
         changed.apply(op.seq_txn, &op.change).ok()?;
-        if !self.keep_rows(&op) {
+        if !self.keep_rows(&mut op) {
             return None;
         }
         let table = self.offline.tables.get_mut(&op.table).expect("it was just found");
@@ -240,10 +245,11 @@ impl<'s, 'a> RepairReplay<'s, 'a> {
         Some(op)
     }
 
-    /// Checks that the rows of an append can be read (repair_replay-2).
-    fn keep_rows(&mut self, op: &TableOp) -> bool {
-        let TableChange::Append { mem_segments, symbols, .. } = &op.change else { return true };
-        let Some(table) = self.offline.tables.get(&op.table) else { return true };
+    /// Checks that the rows of an append can be read (repair_replay-2), with the texts of other
+    /// symbols that are missing.
+    fn keep_rows(&mut self, op: &mut TableOp) -> bool {
+        let TableChange::Append { mem_segments, symbols, .. } = &mut op.change else { return true };
+        let Some(table) = self.offline.tables.get_mut(&op.table) else { return true };
         let Some(manifest) = &table.manifest else { return true };
         if op.seq_txn <= manifest.flushed_seq {
             return true;
@@ -254,7 +260,8 @@ impl<'s, 'a> RepairReplay<'s, 'a> {
         }
         // If no commit of the table is missing, none of its strings is missing.
         let is_doubtful = op.seq_txn <= manifest.seq_txn || self.lost.contains_key(&op.table);
-        let is_readable = table.knows(symbols, if is_doubtful { mem_segments } else { &[] });
+        let doubtful = if is_doubtful { &mem_segments[..] } else { &[] };
+        let is_readable = table.fit_symbols(symbols, doubtful, &mut self.room_bytes);
         if !is_readable {
             self.lose(op.table, op.seq_txn);
         }

@@ -1,0 +1,177 @@
+//! Ids of symbols whose texts are missing, because the record with them is damaged.
+//!
+//! - symbol_gaps-1. A record whose texts begin after a gap gets the missing ones before its own, so
+//!   that ids stay without gaps (symbols-1): texts of records that were given up, and reserved
+//!   ones, `lost symbol <id>`.
+//! - symbol_gaps-2. No row that is kept has a symbol with a reserved text.
+//!
+//! Used by `offline` for a repair. Bytes: docs/format.md, Log.
+
+use std::collections::{BTreeMap, HashSet};
+
+use tidegate_model::frame::Dictionary;
+use tidegate_model::{ColumnId, ColumnType, Schema, SymbolId};
+
+use crate::batch::BatchTexts;
+use crate::segment::Reader;
+use crate::snapshot::SegmentRun;
+use crate::symbols::{SymbolTable, SymbolTables, SymbolTexts, SymbolWatermark, reserved_text};
+
+/// Bytes of a text in a record besides its own, at most.
+const TEXT_OVERHEAD_BYTES: usize = 8;
+
+/// The gaps of a table's symbols.
+#[derive(Debug, Default)]
+pub(crate) struct SymbolGaps {
+    /// Ids with a reserved text, ascending.
+    reserved: BTreeMap<ColumnId, Vec<u32>>,
+    /// Texts of records that were given up, by id.
+    given_up: BTreeMap<ColumnId, BTreeMap<u32, Vec<u8>>>,
+}
+
+/// The rows of a record, with the texts that it has for them.
+pub(crate) struct RowsToFit<'a> {
+    pub(crate) schema: &'a Schema,
+    pub(crate) symbols: &'a mut [SymbolTexts],
+    /// Empty if the rows need no check.
+    pub(crate) runs: &'a [SegmentRun],
+    /// The number of bytes that may be added to the record.
+    pub(crate) room_bytes: &'a mut usize,
+}
+
+impl SymbolGaps {
+    /// Adds missing texts to a record (symbol_gaps-1). Returns false, and leaves the record as it
+    /// is, if its texts do not fit the known ones, or its rows cannot be read (symbol_gaps-2).
+    pub(crate) fn fit(&mut self, known: &SymbolTables, rows: RowsToFit<'_>) -> bool {
+        let RowsToFit { schema, symbols, runs, room_bytes } = rows;
+        let own: Vec<SymbolTexts> = symbols.to_vec();
+        let mut longer = known.clone();
+        let mut fits = symbols.iter_mut().all(|texts| {
+            // The symbols of a column that was dropped since.
+            let Some(before) = known.get(texts.column) else { return true };
+            self.fill(texts, before, room_bytes)
+                && (runs.is_empty() || intern_behind(&mut longer, before, texts))
+        });
+        fits = fits && runs.iter().all(|run| self.can_read(run, schema, &longer));
+        if !fits {
+            symbols.clone_from_slice(&own);
+            own.iter().for_each(|texts| self.give_up(texts, known));
+        }
+        fits
+    }
+
+    /// Forgets the ids that a symbol file has now.
+    pub(crate) fn forget_saved(&mut self, watermarks: &BTreeMap<ColumnId, SymbolWatermark>) {
+        for (column, &SymbolWatermark { count, .. }) in watermarks {
+            if let Some(ids) = self.reserved.get_mut(column) {
+                ids.drain(..ids.partition_point(|&id| id < count));
+            }
+            if let Some(texts) = self.given_up.get_mut(column)
+                && texts.first_key_value().is_some_and(|(&id, _)| id < count)
+            {
+                *texts = texts.split_off(&count);
+            }
+        }
+    }
+
+    fn fill(&mut self, texts: &mut SymbolTexts, known: &SymbolTable, room: &mut usize) -> bool {
+        let (first, count) = (texts.first, count_of(known));
+        let differs =
+            |&id: &u32| known.text(SymbolId(id)) != texts.texts.get((id - first) as usize);
+        let others: Vec<u32> = (first..count.min(texts.end())).filter(differs).collect();
+        if !others.is_empty() {
+            // Rows with these ids would have the texts of others.
+            self.reserve(texts.column, others);
+            return false;
+        }
+        let mut added = 0;
+        let (mut filled, mut reserved) = (BatchTexts::default(), Vec::new());
+        let own: Vec<&[u8]> = (0..texts.texts.len()).map(|at| texts.texts.get(at)).collect();
+        let mut taken: HashSet<Vec<u8>> = HashSet::new();
+        if count < first {
+            taken.extend(own.iter().map(|text| text.to_vec()));
+        }
+        let given_up = self.given_up.get(&texts.column);
+        for id in count..first {
+            let is_free = |text: &Vec<u8>| known.find(text).is_none() && !taken.contains(text);
+            let given_up = given_up.and_then(|texts| texts.get(&id)).filter(|text| is_free(text));
+            let text = given_up.cloned().unwrap_or_else(|| {
+                reserved.push(id);
+                let mut text = reserved_text(id).into_bytes();
+                while !is_free(&text) {
+                    text.push(b'_');
+                }
+                text
+            });
+            added += text.len() + TEXT_OVERHEAD_BYTES;
+            if *room < added {
+                return false;
+            }
+            filled.push(&text);
+            taken.insert(text);
+        }
+        if count < first {
+            own.iter().for_each(|text| filled.push(text));
+            (texts.first, texts.texts) = (count, filled);
+        }
+        *room -= added;
+        self.reserve(texts.column, reserved);
+        true
+    }
+
+    fn can_read(&self, run: &SegmentRun, schema: &Schema, symbols: &SymbolTables) -> bool {
+        let Ok(reader) = run.reader() else { return false };
+        reader.verify(schema, symbols).is_ok() && !self.has_reserved(&reader, schema)
+    }
+
+    /// Returns true if rows have a symbol with a reserved text (symbol_gaps-2).
+    fn has_reserved(&self, reader: &Reader, schema: &Schema) -> bool {
+        let columns = schema.columns().iter().filter(|column| column.ty == ColumnType::Symbol);
+        columns.into_iter().any(|column| {
+            let Some(reserved) = self.reserved.get(&column.id) else { return false };
+            let position = reader.position(column);
+            match position.map(|position| reader.dictionary(position)) {
+                Some(Ok(Some(Dictionary::Symbols(ids)))) => {
+                    ids.iter().any(|id| reserved.binary_search(&u32::from_le_bytes(*id)).is_ok())
+                }
+                _ => false,
+            }
+        })
+    }
+
+    fn reserve(&mut self, column: ColumnId, ids: Vec<u32>) {
+        if ids.is_empty() {
+            return;
+        }
+        let reserved = self.reserved.entry(column).or_default();
+        reserved.extend(ids);
+        reserved.sort_unstable();
+        reserved.dedup();
+    }
+
+    /// Keeps the texts of a record that is given up: a later row may need them.
+    fn give_up(&mut self, texts: &SymbolTexts, known: &SymbolTables) {
+        let count = known.get(texts.column).map_or(0, |known| count_of(known));
+        if let Some(reserved) = self.reserved.get_mut(&texts.column) {
+            // Those behind the known ones were reserved for this record.
+            reserved.truncate(reserved.partition_point(|&id| id < count));
+        }
+        let ids = texts.first..texts.end();
+        let behind = ids.zip(0..).filter(|(id, _)| count <= *id);
+        let behind = behind.map(|(id, at)| (id, texts.texts.get(at).to_vec()));
+        self.given_up.entry(texts.column).or_default().extend(behind);
+    }
+}
+
+/// Adds the texts behind the known ones; returns false if one of them has an id already.
+fn intern_behind(longer: &mut SymbolTables, before: &SymbolTable, texts: &SymbolTexts) -> bool {
+    let count = count_of(before);
+    let known = (count - texts.first) as usize;
+    let behind: Vec<&[u8]> = (known..texts.texts.len()).map(|at| texts.texts.get(at)).collect();
+    let ids = longer.intern(texts.column, &behind);
+    ids.is_ok_and(|ids| ids.iter().zip(count..).all(|(id, next)| id.0 == next))
+}
+
+fn count_of(table: &SymbolTable) -> u32 {
+    u32::try_from(table.len()).expect("limits::SYMBOLS")
+}
