@@ -30,7 +30,9 @@ use datafusion::common::DataFusionError;
 use datafusion::common::runtime::SpawnedTask;
 use datafusion::execution::{SendableRecordBatchStream, SessionState, TaskContext};
 use tidegate_model::{Column, PartitionKey, Schema};
-use tidegate_storage::{Database, Error as StorageError, SegmentPin, Snapshot};
+use tidegate_storage::{
+    Database, DdlBefore, Error as StorageError, OtherRows, SegmentPin, Snapshot,
+};
 
 use crate::account::Account;
 use crate::answer::Done;
@@ -53,6 +55,9 @@ use write::{Work, Writer};
 /// The number of attempts while others change the same rows again and again.
 const ATTEMPTS: usize = 8;
 
+/// The same for an UPDATE of all rows, as long as others add rows.
+const ATTEMPTS_OF_ALL: usize = 3;
+
 /// The context of a statement that changes rows.
 pub(crate) struct RowChanges<'a> {
     pub(crate) database: Arc<Database>,
@@ -65,6 +70,8 @@ pub(crate) struct RowChanges<'a> {
     pub(crate) parameters: Vec<Parameter>,
     /// The entry in the list of running statements.
     pub(crate) listing: &'a Listing,
+    /// Changes of tables, which the session sees and an UPDATE makes with its commit.
+    pub(crate) before: Option<DdlBefore>,
 }
 
 /// A statement whose rows are being computed.
@@ -103,6 +110,11 @@ impl RowChanges<'_> {
             let done = self.drop_partitions(sql, delete).await?;
             return Ok(Changed { done, sets: Vec::new(), returned: None });
         }
+        let refuses = |before: &DdlBefore| before.other_rows == OtherRows::AreRefused;
+        let attempts = match self.before.as_ref().is_some_and(refuses) {
+            true => ATTEMPTS_OF_ALL,
+            false => ATTEMPTS,
+        };
         let mut attempt = 0;
         loop {
             attempt += 1;
@@ -114,7 +126,7 @@ impl RowChanges<'_> {
             };
             match done {
                 Err(Error::Storage(error))
-                    if attempt < ATTEMPTS && is_overtaken(&error, &change) => {}
+                    if attempt < attempts && is_overtaken(&error, &change) => {}
                 done => return done,
             }
             self.stop.begin_again();
@@ -203,13 +215,15 @@ impl RowChanges<'_> {
         });
         let set = sets.iter().filter_map(|set| snapshot.schema.find(&set.text));
         let needed = set.cloned().collect();
-        let work = if self.is_held(table) {
+        let (held_pin, pin) = if self.before.is_some() { (pin, None) } else { (None, pin) };
+        let work = if self.is_held(table) && self.before.is_none() {
             Work::HoldUpdate(TransactionBuffer::new(&self.session, &snapshot, &columns, pin))
         } else {
             let writer = Writer::new(&self.database, &snapshot, &columns, needed);
-            Work::Update(writer, snapshot)
+            Work::Update(writer.after(self.before.clone()), snapshot)
         };
         let (rows, returned) = self.write_returning(stream, work, wanted).await?;
+        drop(held_pin);
         Ok(Changed { done: Done::of_rows("UPDATE", rows, notices), sets, returned })
     }
 

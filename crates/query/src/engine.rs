@@ -508,6 +508,7 @@ impl Engine {
             session: begun.caller.session.clone(),
             parameters: Vec::new(),
             listing: &begun.listing,
+            before: None,
         }
     }
 

@@ -60,6 +60,11 @@ impl Numbers {
         self.counters().retain(|(known, _), _| *known != table);
     }
 
+    /// Forgets the numbers of one column.
+    pub(crate) fn forget_column(&self, table: TableId, column: ColumnId) {
+        self.counters().remove(&(table, column));
+    }
+
     fn counters(&self) -> MutexGuard<'_, HashMap<(TableId, ColumnId), Counter>> {
         // Only whole values are inserted, so a panic leaves nothing half done.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)

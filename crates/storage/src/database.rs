@@ -36,7 +36,7 @@ use crate::wal::{CommitOutcome, Log, LogOptions, TornGroup};
 
 pub use commit::ddl::{NewColumns, Relations, SchemaEdit, TableDdl};
 pub use commit::pending::VisibleTables;
-pub use commit::request::PendingDdl;
+pub use commit::request::{DdlBefore, OtherRows, PendingDdl};
 pub use deletes::vectors::{SegmentDeletes, SnapshotDeletes, TableDeletes};
 pub use maintenance::{MaintenanceOptions, MaintenanceReport};
 pub use open::repair::{LogRepair, repair_log};
@@ -416,7 +416,21 @@ impl Database {
         snapshot: &Snapshot,
         needed: &[Column],
     ) -> Result<ChangeTxn> {
-        ChangeTxn::begin_of(self, snapshot, needed)
+        ChangeTxn::begin_of(self, snapshot, needed, None)
+    }
+
+    /// As [`begin_change_of`](Self::begin_change_of), after changes of tables, which the same
+    /// commit makes. The snapshot is of the table with these changes.
+    ///
+    /// # Errors
+    /// As `begin_change_of`, and if the changes no longer fit the tables.
+    pub fn begin_change_after(
+        self: &Arc<Self>,
+        before: DdlBefore,
+        snapshot: &Snapshot,
+        needed: &[Column],
+    ) -> Result<ChangeTxn> {
+        ChangeTxn::begin_of(self, snapshot, needed, Some(before))
     }
 
     /// Keeps maintenance from rewriting the segments of a table (transaction-2); `None` if there is

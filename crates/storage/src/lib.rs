@@ -32,12 +32,13 @@ mod error;
 pub use batch::{BatchColumn, BatchTexts, BatchValues, RowBatch};
 pub use change::BatchId;
 pub use database::{
-    Access, AppendOptions, Appended, ChangeTxn, Database, ImportTarget, ImportTxn, LogRepair,
-    LostCommits, MaintenanceOptions, MaintenanceReport, NewColumns, NewTableOptions, OpenOptions,
-    PendingDdl, PrivateNumbers, PrivateRows, PrivateSnapshot, RecoveryReport, Relations,
-    SchemaEdit, SegmentDeletes, SegmentPin, SnapshotDeletes, TableAppend, TableDdl, TableDeletes,
-    TableDescription, TableEntry, TransactionCommit, VerifyReport, VerifyStep, VisibleTables,
-    encode_private, is_private, repair_log, verify_offline,
+    Access, AppendOptions, Appended, ChangeTxn, Database, DdlBefore, ImportTarget, ImportTxn,
+    LogRepair, LostCommits, MaintenanceOptions, MaintenanceReport, NewColumns, NewTableOptions,
+    OpenOptions, OtherRows, PendingDdl, PrivateNumbers, PrivateRows, PrivateSnapshot,
+    RecoveryReport, Relations, SchemaEdit, SegmentDeletes, SegmentPin, SnapshotDeletes,
+    TableAppend, TableDdl, TableDeletes, TableDescription, TableEntry, TransactionCommit,
+    VerifyReport, VerifyStep, VisibleTables, encode_private, is_private, repair_log,
+    verify_offline,
 };
 pub use deletion_vector::DeletionVector;
 pub use error::{Class, Corruption, DecodeError, Error, Result, SegmentDamage};

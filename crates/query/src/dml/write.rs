@@ -16,7 +16,7 @@ use datafusion::execution::SendableRecordBatchStream;
 use futures::StreamExt;
 use tidegate_model::{Column, Schema, SchemaError};
 use tidegate_storage::{
-    AppendOptions, ChangeTxn, Database, Error as StorageError, ImportTarget, Snapshot,
+    AppendOptions, ChangeTxn, Database, DdlBefore, Error as StorageError, ImportTarget, Snapshot,
     SnapshotDeletes, TableAppend,
 };
 use tokio::sync::mpsc::{Receiver, Sender, channel};
@@ -208,6 +208,8 @@ pub(super) struct Writer {
     /// The transaction, once rows were written.
     txn: Option<ChangeTxn>,
     rows: u64,
+    /// Changes of tables that the commit makes first.
+    before: Option<DdlBefore>,
 }
 
 /// The table of the rows.
@@ -243,7 +245,12 @@ impl Writer {
         columns: &[Column],
     ) -> Writer {
         let batch = BatchBuilder::new(columns, schema.designated()).with_lengths(schema.lengths());
-        Writer { database: Arc::clone(database), into, batch, txn: None, rows: 0 }
+        Writer { database: Arc::clone(database), into, batch, txn: None, rows: 0, before: None }
+    }
+
+    /// Makes changes of tables with the same commit.
+    pub(super) fn after(self, before: Option<DdlBefore>) -> Writer {
+        Writer { before, ..self }
     }
 
     fn push(&mut self, batch: &RecordBatch) -> Result<()> {
@@ -273,9 +280,12 @@ impl Writer {
                     let schema = Schema::clone(schema);
                     self.database.begin_change(ImportTarget::New { name, schema })?
                 }
-                Destination::Table { snapshot, needed } => {
-                    self.database.begin_change_of(snapshot, needed)?
-                }
+                Destination::Table { snapshot, needed } => match &self.before {
+                    None => self.database.begin_change_of(snapshot, needed)?,
+                    Some(before) => {
+                        self.database.begin_change_after(before.clone(), snapshot, needed)?
+                    }
+                },
             },
         };
         Ok(self.txn.insert(txn))
@@ -307,6 +317,9 @@ impl Writer {
         assert_eq!(self.rows, gone.rows, "every row replaces one");
         if self.batch.rows() > 0 {
             self.flush()?;
+        }
+        if self.before.is_some() {
+            self.txn()?;
         }
         if let Some(txn) = self.txn {
             let mut gone = gone.into_rows();

@@ -5,19 +5,21 @@ use std::sync::Arc;
 
 use datafusion::common::DataFusionError;
 use datafusion::common::runtime::SpawnedTask;
-use tidegate_model::{ColumnType, Schema};
+use tidegate_model::{ColumnType, Schema, TableId};
+use tidegate_storage::{DdlBefore, Error as StorageError, OtherRows};
 
 use super::{Begun, Engine};
 use crate::answer::{Answer, Done};
 use crate::control::{finish_in_time, plan_spawned};
 use crate::ddl::{self, Definer};
+use crate::dml::RowChanges;
 use crate::error::{Error, Result};
 use crate::names::{TEMPORARY_SCHEMA, quote_ident};
 use crate::parse::statement::alter::{AddColumns, TableChange};
 use crate::parse::{Cursor, DefaultClause, Name, RowChange, Statement, blanked, parse_statement};
 use crate::plan::check_default;
 use crate::position::Position;
-use crate::session::Session;
+use crate::session::{Access, Session};
 
 /// The keyword in front of the expression, in the query for its value.
 const SELECT: &str = "SELECT ";
@@ -104,7 +106,10 @@ impl Engine {
     }
 
     /// Adds columns with defaults. Existing rows get the default that an INSERT would give now, by
-    /// an UPDATE; if that fails, the columns are dropped again.
+    /// an UPDATE in the same commit, or as part of the open transaction.
+    ///
+    /// If other sessions keep adding rows meanwhile, these get it by a second UPDATE; if that
+    /// fails, the columns are dropped again.
     async fn add_filled(
         &self,
         sql: Arc<str>,
@@ -113,39 +118,97 @@ impl Engine {
         added: AddColumns,
         statement: Statement,
     ) -> Result<Answer> {
-        let before = self.schema_of(&table, &begun.caller.session);
-        let is_own = begun.caller.session.seen().is_some_and(|seen| seen.named(&table).is_some());
-        let done = self.define(sql, statement, begun).await?;
+        let session = &begun.caller.session;
+        let before = self.schema_of(&table, session);
+        let is_own = session.seen().is_some_and(|seen| seen.named(&table).is_some());
         let is_new =
             |name: &&String| before.as_ref().is_some_and(|schema| schema.find(name).is_none());
         let names = added.defaults.iter().map(|(name, _)| name).filter(is_new);
         let names = names.map(|name| quote_ident(name)).collect::<Vec<_>>();
         let schema = if is_own { TEMPORARY_SCHEMA } else { "public" };
         let name = table.text.strip_prefix(TEMPORARY_SCHEMA).and_then(|it| it.strip_prefix('.'));
-        let table = format!("{schema}.{}", quote_ident(name.unwrap_or(&table.text)));
+        let qualified = format!("{schema}.{}", quote_ident(name.unwrap_or(&table.text)));
         if names.is_empty() {
-            return Ok(done.answer());
+            return Ok(self.define(sql, statement, begun).await?.answer());
         }
         let sets = names.iter().map(|name| format!("{name} = DEFAULT"));
-        let sets = sets.collect::<Vec<_>>().join(", ");
-        let filled = self.fill(&format!("UPDATE {table} SET {sets}"), begun).await;
-        if let Err(error) = filled {
+        let update = format!("UPDATE {qualified} SET {}", sets.collect::<Vec<_>>().join(", "));
+        if session.is_in_transaction() || is_own {
+            return self.add_held(sql, begun, &qualified, &names, &update, statement).await;
+        }
+        let provisional = Provisional::begin(session);
+        let done = self.define(sql, statement, begun).await?;
+        let ddl = session.changes().ddl().clone();
+        if let Some((id, schema)) = self.new_columns(&table, session) {
+            let columns = schema.columns().iter();
+            let new = columns.filter(|column| is_new(&&column.name));
+            new.for_each(|column| self.system.numbers.forget_column(id, column.id));
+        }
+        let with = |other_rows| Some(DdlBefore { ddl: ddl.clone(), other_rows });
+        match self.fill(&update, begun, with(OtherRows::AreRefused)).await {
+            Err(Error::Storage(StorageError::SegmentChanged { .. })) => {}
+            filled => return filled.map(|()| done.answer()),
+        }
+        begun.stop.begin_again();
+        self.fill(&update, begun, with(OtherRows::Stay)).await?;
+        drop(provisional);
+        for name in &names {
+            begun.stop.begin_again();
+            let update = format!("UPDATE {qualified} SET {name} = DEFAULT WHERE {name} IS NULL");
+            let filled = self.fill(&update, begun, None).await;
+            self.kept_or_dropped(filled, &qualified, &names, begun).await?;
+        }
+        Ok(done.answer())
+    }
+
+    /// Adds columns with defaults that only the session sees yet.
+    async fn add_held(
+        &self,
+        sql: Arc<str>,
+        begun: &Begun,
+        table: &str,
+        names: &[String],
+        update: &str,
+        statement: Statement,
+    ) -> Result<Answer> {
+        let done = self.define(sql, statement, begun).await?;
+        let filled = self.fill(update, begun, None).await;
+        self.kept_or_dropped(filled, table, names, begun).await?;
+        Ok(done.answer())
+    }
+
+    /// Drops new columns again if their rows could not be filled.
+    async fn kept_or_dropped(
+        &self,
+        filled: Result<()>,
+        table: &str,
+        names: &[String],
+        begun: &Begun,
+    ) -> Result<()> {
+        if filled.is_err() {
             for name in names {
                 let drop = format!("ALTER TABLE {table} DROP COLUMN {name}");
                 let statement = parse_statement(&drop)?;
                 self.define(Arc::from(drop), statement, begun).await?;
             }
-            return Err(error);
         }
-        Ok(done.answer())
+        filled
     }
 
-    /// Executes an UPDATE, as one commit or as part of the open transaction.
-    async fn fill(&self, sql: &str, begun: &Begun) -> Result<()> {
+    /// The id and the columns of a table, as a session sees it.
+    fn new_columns(&self, table: &Name, session: &Session) -> Option<(TableId, Arc<Schema>)> {
+        let visible = session.visible(self.database());
+        Some((visible.table_id(&table.text)?, visible.schema_of(&table.text)?))
+    }
+
+    /// Executes an UPDATE, as one commit with changes of tables before it, or as part of the open
+    /// transaction.
+    async fn fill(&self, sql: &str, begun: &Begun, before: Option<DdlBefore>) -> Result<()> {
         let Statement::ChangeRows(change @ RowChange::Update(_)) = parse_statement(sql)? else {
             unreachable!("it is written as an UPDATE");
         };
-        self.changes(begun).execute(sql, change).await.map(drop)
+        let changes = RowChanges { before, ..self.changes(begun) };
+        changes.execute(sql, change).await.map(drop)
     }
 
     /// Executes DDL on a thread that may block on the disk.
@@ -165,6 +228,23 @@ impl Engine {
             .await
             .map_err(|error| Error::from(DataFusionError::ExecutionJoin(Box::new(error))))?;
         Ok(done?.expect("all others were taken out before"))
+    }
+}
+
+/// A transaction that only its statement sees, and that is rolled back at its end: the statement
+/// commits the changes itself.
+struct Provisional<'a>(&'a Session);
+
+impl<'a> Provisional<'a> {
+    fn begin(session: &'a Session) -> Provisional<'a> {
+        session.begin(Access::ReadWrite);
+        Provisional(session)
+    }
+}
+
+impl Drop for Provisional<'_> {
+    fn drop(&mut self) {
+        self.0.roll_back();
     }
 }
 

@@ -111,6 +111,33 @@ fn a_full_disk_changes_nothing_and_is_named() {
     }
 }
 
+// ALTER TABLE .. ADD COLUMN .. DEFAULT was two commits: after a crash between them, the column had
+// no values in the existing rows.
+#[test]
+fn a_crash_leaves_a_statement_undone_or_done() {
+    for (sql, query) in STATEMENTS {
+        on_runtime(async {
+            let done = prepared().await?;
+            let before = done.rows(query).await?;
+            done.output(sql).await?;
+            let after = done.rows(query).await?;
+            for nth in 1..100 {
+                let test = prepared().await?;
+                test.disk.crash_at_sync(nth);
+                let outcome = test.output(sql).await;
+                let found = reopened(&test, query).await?;
+                let is_either = found == before || found == after;
+                assert!(is_either, "sync {nth}: {sql}: {outcome:?}: {found:?}");
+                if outcome.is_ok() {
+                    assert_eq!(found, after, "sync {nth}: {sql}");
+                    return Ok(());
+                }
+            }
+            Err(TestError(format!("{sql} never succeeds")))
+        });
+    }
+}
+
 /// After a failed sync it is unknown whether the statement is durable: until the restart it has not
 /// happened, or it has as a whole.
 #[test]

@@ -4,10 +4,13 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
-use tidegate_model::ColumnType;
+use tidegate_model::{ColumnType, TimeUnit};
 use tidegate_platform::{OpenMode, SimDisk};
 use tidegate_query::{Answer, Condition, Engine, Error};
-use tidegate_storage::{Database, ImportTarget, SegmentDeletes, SnapshotDeletes};
+use tidegate_storage::{
+    AppendOptions, BatchColumn, BatchValues, Database, ImportTarget, RowBatch, SegmentDeletes,
+    SnapshotDeletes, TableAppend,
+};
 
 use crate::fixture::{TestError, engine_options, on_runtime, open, taken};
 
@@ -166,6 +169,51 @@ fn rows_change_while_other_columns_come_and_go() {
         outcome?;
         let expected = (0..10).map(|n| (n + ROUNDS).to_string()).collect::<Vec<_>>().join(" ");
         assert_eq!(values(&engine).await?, expected, "no value is lost");
+        Ok::<(), TestError>(())
+    });
+}
+
+/// Adds a row to the table without a value for new columns.
+fn add_row(database: &Arc<Database>, at: u64) {
+    let column =
+        |name: &str, ty, values| BatchColumn { name: name.to_owned(), ty, values, validity: None };
+    let ts = i64::try_from(100_000_000 + at).expect("it is small");
+    let columns = vec![
+        column("ts", ColumnType::Timestamp(TimeUnit::Micros), BatchValues::I64(vec![ts])),
+        column("n", ColumnType::Int32, BatchValues::I32(vec![7])),
+    ];
+    let rows = RowBatch::new(1, columns);
+    let append =
+        TableAppend { table: "t".to_owned(), id: None, create: None, add_columns: false, rows };
+    database.append(&[append], &AppendOptions::default()).expect("it is a row of the table");
+}
+
+// A new column and its values come with one commit: rows that are added meanwhile must not be left
+// out.
+#[test]
+fn rows_that_are_added_while_a_column_is_filled_get_its_default() {
+    fn overtake(disk: &SimDisk, database: &Arc<Database>, times: u64) {
+        if times > 0 {
+            let again = (disk.clone(), Arc::clone(database));
+            disk.before_open(OpenMode::CreateNew, ".seg", move || {
+                let (disk, database) = again;
+                add_row(&database, times);
+                overtake(&disk, &database, times - 1);
+            });
+        }
+    }
+    on_runtime(async {
+        for times in 0..8 {
+            let (disk, engine) = ten_rows().await?;
+            engine.database().flush_table("t")?;
+            overtake(&disk, engine.database(), times);
+            engine.execute("ALTER TABLE t ADD COLUMN m INT DEFAULT 5").await?;
+            let sql = "SELECT count(*), count(m), sum(m) FROM t";
+            let rows = taken(engine.execute(sql).await?).await?.rows();
+            let count = 10 + times;
+            let expected = [count, count, 5 * count].map(|number| number.to_string());
+            assert_eq!(rows, [expected.to_vec()], "{times}");
+        }
         Ok::<(), TestError>(())
     });
 }

@@ -6,10 +6,11 @@ use std::sync::Arc;
 use tidegate_model::ColumnType;
 use tidegate_platform::{SimClock, SimDisk};
 use tidegate_storage::{
-    Database, Error, ImportTarget, OpenOptions, SegmentDeletes, SnapshotDeletes,
+    Database, DdlBefore, Error, ImportTarget, NewColumns, OpenOptions, OtherRows, PendingDdl,
+    Result, SchemaEdit, SegmentDeletes, SnapshotDeletes, TableDdl,
 };
 
-use crate::fixture::{DAY, DIR, Row, batch, files, new_database, schema};
+use crate::fixture::{DAY, DIR, Row, batch, columns, files, new_database, schema, try_open};
 use crate::model::{Step, Tables, change, check, check_reopened, read_table};
 
 /// Applies a change to a table of some rows, and compares the result with the model.
@@ -52,6 +53,100 @@ fn equal_timestamps_of_a_change_stand_in_the_order_of_its_batches() {
     check_change(99, batches);
     let in_order = vec![vec![(5, "x", 1)], vec![(5, "y", 2), (6, "y", 3)], vec![(6, "z", 4)]];
     check_change(99, in_order);
+}
+
+/// Adds a column with the values of `batch` to the rows of a table; others write `meanwhile`.
+fn add_filled(
+    database: &Arc<Database>,
+    rows: &[Row],
+    meanwhile: &[Step],
+    other_rows: OtherRows,
+) -> Result<()> {
+    let mut ddl = PendingDdl::default();
+    let columns = columns(&[("e0", ColumnType::Int64)]);
+    let edit = SchemaEdit::Add(NewColumns { columns, ..NewColumns::default() });
+    ddl.push(database, TableDdl::Alter { table: "t".to_owned(), edit })?;
+    let snapshot = database.visible(&ddl).snapshot("t")?;
+    let all = snapshot
+        .segments()
+        .map(|run| SegmentDeletes { segment: run.meta.id, rows: (0..run.meta.rows.0).collect() });
+    let mut all = all.collect::<Vec<_>>().into_iter();
+    let before = DdlBefore { ddl, other_rows };
+    let mut txn = database.begin_change_after(before, &snapshot, &[])?;
+    txn.add(&batch(rows, Some("e0")))?;
+    meanwhile.iter().for_each(|step| step.run(database).unwrap());
+    txn.commit(Some(SnapshotDeletes { snapshot: &snapshot, rows: &mut all })).map(drop)
+}
+
+/// The columns of table `t`, and its values of `e0` in the order of rows.
+fn filled(database: &Database) -> (usize, Vec<Option<String>>) {
+    let table = read_table(&database.snapshot("t").unwrap());
+    let values = table.rows.iter().map(|row| row.get(3).cloned().flatten());
+    (table.columns.len(), values.collect())
+}
+
+// ALTER TABLE .. ADD COLUMN .. DEFAULT was two commits. A crash between them left the column with
+// NULL in all rows, and the statement could not be repeated; other sessions saw the same meanwhile.
+#[test]
+fn a_column_and_its_values_come_with_one_commit_or_not_at_all() {
+    let rows = [(1, "a", 1), (DAY, "b", 2)];
+    let text = |value: i64| Some(value.to_string());
+    let (mut before, mut after) = (0, 0);
+    for keys in [false, true] {
+        for crash_at in 1..40 {
+            let (disk, database) = new_database();
+            for step in [Step::Create("t"), Step::Keys("t", keys), Step::Import("t", rows.to_vec())]
+            {
+                step.run(&database).unwrap();
+            }
+            let seq_txn = database.snapshot("t").unwrap().seq_txn;
+            disk.crash_at_sync(crash_at);
+            let added = add_filled(&database, &rows, &[], OtherRows::AreRefused);
+            if added.is_ok() {
+                assert_eq!(database.snapshot("t").unwrap().seq_txn, seq_txn.next());
+            }
+            drop(database);
+            let found = filled(&try_open(&disk.after_power_loss()).unwrap());
+            match found.0 {
+                3 => {
+                    assert!(added.is_err(), "sync {crash_at}");
+                    before += 1;
+                }
+                _ => {
+                    assert_eq!(found, (4, vec![text(10), text(20)]), "sync {crash_at}");
+                    after += 1;
+                }
+            }
+        }
+    }
+    assert!(before > 4 && after > 4, "{before} {after}");
+}
+
+#[test]
+fn a_column_with_values_for_all_rows_refuses_rows_that_came_meanwhile() {
+    let rows = [(1, "a", 1), (DAY, "b", 2)];
+    let steps = [Step::Create("t"), Step::Import("t", rows.to_vec())];
+    for step in [
+        Step::Append(vec![("t", vec![(2, "c", 3)], None)]),
+        Step::Import("t", vec![(2, "c", 3)]),
+        Step::AddColumn("t", "other", ColumnType::Int64),
+    ] {
+        let (_disk, database) = new_database();
+        steps.iter().for_each(|step| step.run(&database).unwrap());
+        let (context, meanwhile) = (format!("{step:?}"), [step]);
+        let added = add_filled(&database, &rows, &meanwhile, OtherRows::AreRefused);
+        let is_refused =
+            matches!(added, Err(Error::SegmentChanged { .. } | Error::SchemaChanged { .. }));
+        assert!(is_refused, "{context}: {added:?}");
+        let snapshot = database.snapshot("t").unwrap();
+        assert!(snapshot.schema.find("e0").is_none(), "{context}");
+    }
+    let (_disk, database) = new_database();
+    steps.iter().for_each(|step| step.run(&database).unwrap());
+    let meanwhile = [Step::Append(vec![("t", vec![(2, "c", 3)], None)])];
+    add_filled(&database, &rows, &meanwhile, OtherRows::Stay).unwrap();
+    let values = [Some("10"), None, Some("20")].map(|it| it.map(str::to_owned));
+    assert_eq!(filled(&database), (4, values.to_vec()));
 }
 
 #[test]

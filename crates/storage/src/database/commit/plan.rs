@@ -7,16 +7,18 @@
 //! - commit_plan-3. All changes of a table by one record have one number (wal-1), also those of a
 //!   transaction that are planned on top of each other.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use tidegate_model::{Column, ColumnId, Lsn, Schema, SeqTxn, TableId, limits};
+use tidegate_model::{
+    Column, ColumnId, Lsn, Schema, SchemaVersion, SegmentId, SeqTxn, TableId, limits,
+};
 
 use super::ddl::{Relations, SchemaEdit};
 use super::request::{
     Append, AppendTarget, AppendTo, Coalesce, CommitRequest, Committed, DdlStep, Deletes, Exchange,
-    Import, NewDeletionVector, NewTable, PendingDdl, PlannedCommit, Replace, Replacement,
-    SnapshotId, Target, new_table,
+    Import, NewDeletionVector, NewTable, OtherRows, PendingDdl, PlannedCommit, Replace,
+    Replacement, SnapshotId, Target, new_table,
 };
 use crate::catalog::{check_name, fold_name};
 use crate::change::{BatchId, TableChange, TableOp};
@@ -170,7 +172,16 @@ impl<'a> PendingTables<'a> {
     fn plan_ops(&self, request: &CommitRequest) -> Result<Vec<TableOp>> {
         match request {
             CommitRequest::CreateTable(new) => Ok(vec![self.plan_create(new)?]),
-            CommitRequest::Import(import) => self.plan_import(import),
+            CommitRequest::Import(import) => match &import.before {
+                None => self.plan_import(import),
+                Some((before, version)) => {
+                    let mut forked = self.forked();
+                    let mut ops = forked.plan_ddl(&before.ddl)?;
+                    forked.check_as_read(import, before.other_rows, *version)?;
+                    ops.extend(forked.plan_import(import)?);
+                    Ok(ops)
+                }
+            },
             CommitRequest::CreateView { new, replace } => Ok(vec![self.plan_view(new, *replace)?]),
             CommitRequest::DropTables { names, kind } => self.plan_drop(names, *kind),
             CommitRequest::RenameTable { from, to } => {
@@ -477,6 +488,33 @@ impl<'a> PendingTables<'a> {
             ops.push(TableOp { table, seq_txn, change });
         }
         Ok(ops)
+    }
+
+    /// Checks that an import has the columns that its table has after changes, and replaces all of
+    /// its rows.
+    fn check_as_read(
+        &self,
+        import: &Import,
+        other_rows: OtherRows,
+        version: SchemaVersion,
+    ) -> Result<()> {
+        let Target::Existing { id, .. } = &import.target else { return Ok(()) };
+        let Some(table) = self.by_id(id.table) else { return Ok(()) };
+        if table.manifest.schema.version() != version {
+            return Err(Error::SchemaChanged { table: id.name.clone() });
+        }
+        let out = import.deletes.replace.iter().flat_map(|replace| &replace.out);
+        let out: BTreeSet<SegmentId> = out.map(|(id, _)| *id).collect();
+        let mut left = table.manifest.segments.iter().filter(|it| !out.contains(&it.meta.id));
+        match left.next().map(|entry| entry.meta.id) {
+            Some(segment) if other_rows == OtherRows::AreRefused => {
+                Err(Error::SegmentChanged { table: id.name.clone(), segment: segment.0 })
+            }
+            None if other_rows == OtherRows::AreRefused && !table.memtable.runs().is_empty() => {
+                Err(changed(&id.name, table.memtable.runs()))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// The table that an import is based on, if its rows still fit.

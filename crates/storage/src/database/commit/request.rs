@@ -149,6 +149,26 @@ pub(crate) struct Import {
     pub(crate) deletes: Deletes,
     /// The keys of DEDUP by which the rows to delete were found; `None` if keys were not used.
     pub(crate) keys: Option<Vec<ColumnId>>,
+    /// Changes of tables before the rows, which are for this version of the table.
+    pub(crate) before: Option<(DdlBefore, SchemaVersion)>,
+}
+
+/// Changes of tables in the same commit as rows, and before these.
+#[derive(Debug, Clone)]
+pub struct DdlBefore {
+    /// The changes.
+    pub ddl: PendingDdl,
+    /// The action if the table has rows that are not replaced.
+    pub other_rows: OtherRows,
+}
+
+/// The action if other writers have added rows to a table since its rows were read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OtherRows {
+    /// The commit fails with [`Error::SegmentChanged`].
+    AreRefused,
+    /// They stay as they are.
+    Stay,
 }
 
 /// The table of an import.

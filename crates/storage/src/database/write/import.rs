@@ -25,7 +25,7 @@ use tidegate_platform::DiskFile;
 use crate::catalog::check_name;
 use crate::database::Database;
 use crate::database::commit::request::{
-    CommitError, CommitRequest, Deletes, Import, NewTable, SnapshotId, Target,
+    CommitError, CommitRequest, DdlBefore, Deletes, Import, NewTable, SnapshotId, Target,
 };
 use crate::database::deletes::vectors::{DeletionVectorFiles, SnapshotDeletes};
 use crate::database::table::new_segments;
@@ -69,6 +69,8 @@ pub struct ImportTxn {
     source: Source,
     /// True if a new table replaces another one.
     replaces: bool,
+    /// Changes of tables that its commit makes first.
+    before: Option<DdlBefore>,
     /// The dictionaries of all symbol columns.
     dictionaries: BTreeMap<ColumnId, Arc<Dictionary>>,
     scratch: PathBuf,
@@ -142,28 +144,37 @@ impl ImportTxn {
         }
     }
 
-    /// Starts to write rows for a table that are based on a snapshot of it. Columns that are not in
-    /// `needed` may be dropped meanwhile.
+    /// Starts to write rows for a table that are based on a snapshot of it, after changes of tables
+    /// if there are any. Columns that are not in `needed` may be dropped meanwhile.
     pub(crate) fn begin_as_of(
         database: &Arc<Database>,
         snapshot: &Snapshot,
         needed: Vec<Column>,
+        before: Option<DdlBefore>,
     ) -> Result<ImportTxn> {
         database.begin_writing()?;
         let find = || {
             let name = || snapshot.name.clone();
-            database
-                .table_state(snapshot.table)
-                .ok_or_else(|| Error::TableDropped { table: name() })
+            let found = match &before {
+                None => database.table_state(snapshot.table),
+                Some(before) => database.visible(&before.ddl).state(snapshot.table)?,
+            };
+            found.ok_or_else(|| Error::TableDropped { table: name() })
         };
+        let number = |table: &TableState| table.manifest.seq_txn;
         let mut table = find()?;
         table.check_takes_rows()?;
         loop {
             let opened = open(&table);
             let now = find()?;
             // Symbols of a dropped column may be gone from the disk.
-            if opened.is_ok() || Arc::ptr_eq(&now, &table) {
-                return ImportTxn::begin_in(database, opened?, snapshot.seq_txn, needed);
+            if opened.is_ok()
+                || Arc::ptr_eq(&now, &table)
+                || before.is_some() && number(&now) == number(&table)
+            {
+                let mut import = ImportTxn::begin_in(database, opened?, snapshot.seq_txn, needed)?;
+                import.before = before;
+                return Ok(import);
             }
             table = now;
         }
@@ -202,8 +213,18 @@ impl ImportTxn {
             .and_then(|()| database.guarded.create_dir_all(&scratch))
             .map_err(Error::disk("make scratch directory"))?;
         let (database, made) = (Arc::clone(database), Mutex::new(Made::default()));
-        let replaces = false;
-        Ok(ImportTxn { database, directory, schema, source, replaces, dictionaries, scratch, made })
+        let (replaces, before) = (false, None);
+        Ok(ImportTxn {
+            database,
+            directory,
+            schema,
+            source,
+            replaces,
+            before,
+            dictionaries,
+            scratch,
+            made,
+        })
     }
 
     /// The id of the table, even if the commit is to create it.
@@ -334,7 +355,10 @@ impl ImportTxn {
         let table = self.existing().expect("a new table has no rows that could go");
         let mut files = DeletionVectorFiles::new(self.database.guarded.as_ref());
         let deletes = files.write_all(table, removal)?;
-        if segments.is_empty() && deletes.deletion_vectors.is_empty() && deletes.replace.is_none() {
+        let has_rows = !segments.is_empty()
+            || !deletes.deletion_vectors.is_empty()
+            || deletes.replace.is_some();
+        if !has_rows && self.before.is_none() {
             return Ok(table.manifest.seq_txn);
         }
         let keys = (!segments.is_empty()).then(Vec::new);
@@ -365,8 +389,9 @@ impl ImportTxn {
             }
         };
         let committed: BTreeSet<SegmentId> = metas.iter().map(|meta| meta.id).collect();
-        let import =
-            Import { target, replaces: self.replaces, segments: metas, symbols, deletes, keys };
+        let before = self.before.clone().map(|before| (before, self.schema.version()));
+        let (replaces, segments) = (self.replaces, metas);
+        let import = Import { target, replaces, segments, symbols, deletes, keys, before };
         let outcome = self.database.commit(CommitRequest::Import(import));
         if may_be_committed(&outcome) {
             self.keep_files(&committed);

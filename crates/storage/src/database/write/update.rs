@@ -23,6 +23,7 @@ use tidegate_model::{Column, PartitionKey, Schema, SeqTxn};
 use super::import::{ImportTarget, ImportTxn};
 use crate::batch::{BatchColumn, RowBatch};
 use crate::database::Database;
+use crate::database::commit::request::DdlBefore;
 use crate::database::deletes::vectors::SnapshotDeletes;
 use crate::error::{Error, Result};
 use crate::mem_segment::{self, MemSegment};
@@ -55,8 +56,9 @@ impl ChangeTxn {
         database: &Arc<Database>,
         snapshot: &Snapshot,
         needed: &[Column],
+        before: Option<DdlBefore>,
     ) -> Result<ChangeTxn> {
-        let import = ImportTxn::begin_as_of(database, snapshot, needed.to_vec())?;
+        let import = ImportTxn::begin_as_of(database, snapshot, needed.to_vec(), before)?;
         let made_for = Arc::clone(&snapshot.schema);
         Ok(ChangeTxn { import, made_for, written: Vec::new(), reached: None, overlaps: false })
     }
