@@ -117,14 +117,26 @@ impl ExprPlanner for OperatorPlanner {
 fn comparison(expr: RawBinaryExpr, schema: &DFSchema) -> PlanResult<PlannerResult<RawBinaryExpr>> {
     let RawBinaryExpr { op, left, right } = expr;
     let (left, right) = intervals::as_durations(left, right, schema);
-    let left = intervals::text_as_length(as_type_of(left, &right, schema)?, &right, schema)?;
-    let right = intervals::text_as_length(as_type_of(right, &left, schema)?, &left, schema)?;
+    let left = as_final_type_of(left, &right, schema)?;
+    let left = intervals::text_as_length(left, &right, schema)?;
+    let right = as_final_type_of(right, &left, schema)?;
+    let right = intervals::text_as_length(right, &left, schema)?;
     let (left, right) = uuid_ipv4::operands(left, &op, right, schema)?;
     let (left, right) = widened_floats(&left, &right, schema).unwrap_or((left, right));
     Ok(match compare(&left, compare_op(&op), &right, schema) {
         Some(compared) => PlannerResult::Planned(compared),
         None => PlannerResult::Original(RawBinaryExpr { op, left, right }),
     })
+}
+
+/// Reads a text as the type that the other side has in the end: until its values are converted, a
+/// CASE has the type of the first one.
+fn as_final_type_of(expr: Expr, other: &Expr, schema: &DFSchema) -> PlanResult<Expr> {
+    let has_case = || other.exists(|part| Ok(matches!(part, Expr::Case(_))));
+    if text_of(&expr).is_none() || !has_case()? {
+        return as_type_of(expr, other, schema);
+    }
+    as_type_of(expr, &converted(other.clone(), schema)?, schema)
 }
 
 /// Returns a comparison that a rule makes, as if the query contained it.

@@ -172,7 +172,7 @@ impl<'a> PendingTables<'a> {
     fn plan_ops(&self, request: &CommitRequest) -> Result<Vec<TableOp>> {
         match request {
             CommitRequest::CreateTable(new) => Ok(vec![self.plan_create(new)?]),
-            CommitRequest::Import(import) => match &import.before {
+            CommitRequest::Import(import) => match import.before.as_deref() {
                 None => self.plan_import(import),
                 Some((before, version)) => {
                     let mut forked = self.forked();

@@ -150,7 +150,7 @@ pub(crate) struct Import {
     /// The keys of DEDUP by which the rows to delete were found; `None` if keys were not used.
     pub(crate) keys: Option<Vec<ColumnId>>,
     /// Changes of tables before the rows, which are for this version of the table.
-    pub(crate) before: Option<(DdlBefore, SchemaVersion)>,
+    pub(crate) before: Option<Box<(DdlBefore, SchemaVersion)>>,
 }
 
 /// Changes of tables in the same commit as rows, and before these.

@@ -389,7 +389,7 @@ impl ImportTxn {
             }
         };
         let committed: BTreeSet<SegmentId> = metas.iter().map(|meta| meta.id).collect();
-        let before = self.before.clone().map(|before| (before, self.schema.version()));
+        let before = self.before.clone().map(|before| Box::new((before, self.schema.version())));
         let (replaces, segments) = (self.replaces, metas);
         let import = Import { target, replaces, segments, symbols, deletes, keys, before };
         let outcome = self.database.commit(CommitRequest::Import(import));

@@ -62,7 +62,7 @@ fn grafana_finds_tables_and_columns() {
         (
             &columns,
             &[
-                "timestamp|timestamp without time zone",
+                "\"timestamp\"|timestamp without time zone",
                 "hostname|character varying",
                 "usage_user|double precision",
                 "usage_system|double precision",
