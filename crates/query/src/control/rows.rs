@@ -229,6 +229,10 @@ async fn hand_over(
             }
         }
     }
+    // The last rows wait for the client, and no work is left (control-3).
+    if reader == Reader::Client {
+        stop.begin_wait();
+    }
 }
 
 type Place<'s> = mpsc::Permit<'s, PlanResult<Batch>>;
