@@ -134,7 +134,8 @@ impl Engine {
         let sets = names.iter().map(|name| format!("{name} = DEFAULT"));
         let update = format!("UPDATE {qualified} SET {}", sets.collect::<Vec<_>>().join(", "));
         if session.is_in_transaction() || is_own {
-            return self.add_held(sql, begun, &qualified, &names, &update, statement).await;
+            let held = self.add_held(sql, begun, &qualified, &names, &update, statement);
+            return Box::pin(held).await;
         }
         let provisional = Provisional::begin(session);
         let done = self.define(sql, statement, begun).await?;
@@ -208,7 +209,7 @@ impl Engine {
             unreachable!("it is written as an UPDATE");
         };
         let changes = RowChanges { before, ..self.changes(begun) };
-        changes.execute(sql, change).await.map(drop)
+        Box::pin(changes.execute(sql, change)).await.map(drop)
     }
 
     /// Executes DDL on a thread that may block on the disk.
