@@ -1,7 +1,8 @@
 //! Flags from a file, `--config FILE`: the file is read only if it is named, and a flag on the
 //! command line overrides its flag.
 //!
-//! - C2. A flag of the file means the same as on the command line: one parser reads both.
+//! - tsbs_config-1. A flag of the file means the same as on the command line: one parser reads
+//!   both.
 //!
 //! A file is an object of JSON, or lines `name: value` or `name = value`, which are YAML and TOML
 //! without nesting.
@@ -59,7 +60,7 @@ fn bad(path: impl AsRef<Path>, what: &str) -> Error {
     Error::raw(ErrorKind::InvalidValue, format!("{}: {what}", path.as_ref().display()))
 }
 
-/// Returns the command line with the flags of the file that were not typed (C2).
+/// Returns the command line with the flags of the file that were not typed (tsbs_config-1).
 fn words(
     command: &Command,
     typed: &ArgMatches,
@@ -208,7 +209,7 @@ mod tests {
             ("load sink --file a b", "file: c\nlimit: 5", "load sink --file a b --limit 5"),
             ("sink", "count-rows: true\nhttp = 9000\n", "sink --count-rows --http 9000"),
         ] {
-            assert_eq!(parsed(line, Some(config)), parsed(typed, None), "{config} (C2)");
+            assert_eq!(parsed(line, Some(config)), parsed(typed, None), "{config} (tsbs_config-1)");
             assert!(parsed(line, Some(config)).is_ok(), "{config}");
         }
     }

@@ -1,9 +1,9 @@
 //! Rows as text: line protocol, the two lines of TimescaleDB, the tabs and JSON of CrateDB.
 //!
-//! - W1. The constant parts of rows are formatted before the first row: the tags of each host, the
+//! - The constant parts of rows are formatted before the first row: the tags of each host, the
 //!   names of the fields with their separators. A row is a handful of copies and numbers.
-//! - W2. A row never outgrows the room that was made for it (`room_for`): the functions below write
-//!   without asking for more.
+//! - format-1. A row never outgrows the room that was made for it (`room_for`): the functions below
+//!   write without asking for more.
 //!
 //! The bytes equal those of TSBS; nothing is escaped, because nothing needs it.
 
@@ -239,7 +239,7 @@ impl Formatter {
         }
     }
 
-    /// Returns an upper bound for the bytes of a row (W2).
+    /// Returns an upper bound for the bytes of a row (format-1).
     fn room_for(&self, cells: usize) -> usize {
         let name = 2 * Label::BYTES;
         name + self.tags_bytes_max + TIME_BYTES + cells * (Label::BYTES + NUMBER_BYTES) + 64

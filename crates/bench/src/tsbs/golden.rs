@@ -183,7 +183,8 @@ fn any_options() -> impl Strategy<Value = Options> {
 }
 
 proptest! {
-    /// Compares the pipeline, on any number of threads, with a loop over the simulator (P1).
+    /// Compares the pipeline, on any number of threads, with a loop over the simulator
+    /// (pipeline-1).
     #[test]
     fn threads_do_not_change_a_byte(options in any_options(), threads in 2..5_usize) {
         for format in [Format::Line, Format::TwoLines, Format::Crate] {

@@ -1,9 +1,9 @@
 //! Loading: rows from files, a stream or the simulation into a database, over its own protocol.
 //!
-//! - N1. Three counts are kept apart: rows handed to the network, rows that the target
+//! - load-1. Three counts are kept apart: rows handed to the network, rows that the target
 //!   acknowledged, and rows that a query has seen. No rate mixes them, and a count that is not
 //!   known is not shown.
-//! - N2. The counts are printed after a failure too, because some rows have gone in.
+//! - load-2. The counts are printed after a failure too, because some rows have gone in.
 //!
 //! `source` brings complete rows to workers, `worker` cuts and paces them, a `target` sends them
 //! and counts the rows that can be read, `report` prints the results in the lines of TSBS.
@@ -72,7 +72,7 @@ struct Load<'a> {
     is_over: AtomicBool,
 }
 
-/// The counts (N1).
+/// The counts (load-1).
 #[derive(Default)]
 struct Counts {
     /// Rows that workers have taken from the source.
@@ -122,7 +122,7 @@ pub(crate) fn run_load(arguments: &LoadArguments) -> Result<()> {
         _ => load.count_readable(&before, &mut outcome),
     };
     let counted = if sent.is_ok() { load.count_metrics_again(&mut outcome) } else { Ok(()) };
-    // The counts are printed after a failure too (N2), and the first error is the one reported.
+    // The counts are printed after a failure too (load-2), and the first error is the one reported.
     let told = report::print(&outcome, arguments);
     let written = match &arguments.results_file {
         Some(path) => report::write_results(path, &outcome, arguments),

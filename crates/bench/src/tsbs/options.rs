@@ -1,7 +1,7 @@
 //! Options of the simulation, checked as a whole, and the times and durations of flags.
 //!
-//! - O1. `Options` that passed `check` can be simulated: `start <= end`, no divisor is zero, and
-//!   every host has a number of 32 bits.
+//! - options-1. `Options` that passed `check` can be simulated: `start <= end`, no divisor is zero,
+//!   and every host has a number of 32 bits.
 
 use std::num::NonZeroU64;
 
@@ -82,7 +82,7 @@ impl Options {
         }
     }
 
-    /// Checks that the flags make sense together (O1).
+    /// Checks that the flags make sense together (options-1).
     ///
     /// # Errors
     ///

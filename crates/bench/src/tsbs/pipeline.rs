@@ -1,9 +1,9 @@
 //! Simulation and formatting on several threads, with the same bytes as on one.
 //!
-//! - P1. Stretches are numbered while the simulator is locked, and bytes leave in that order: the
-//!   output does not depend on the number of threads.
-//! - P2. At most `AHEAD` stretches for each thread wait for their turn: memory does not grow with
-//!   the number of rows.
+//! - pipeline-1. Stretches are numbered while the simulator is locked, and bytes leave in that
+//!   order: the output does not depend on the number of threads.
+//! - pipeline-2. At most `AHEAD` stretches for each thread wait for their turn: memory does not
+//!   grow with the number of rows.
 //!
 //! The simulation has no thread of its own. A thread that needs rows locks the simulator, takes a
 //! stretch, unlocks and formats it: no thread waits for work as long as drawing is faster than
@@ -19,7 +19,7 @@ use super::options::{Format, Options};
 use super::simulate::{Simulator, Stretch};
 use crate::error::{Error, Result};
 
-/// Most stretches, for each thread, that are ready before their turn (P2).
+/// Most stretches, for each thread, that are ready before their turn (pipeline-2).
 const AHEAD: usize = 4;
 
 /// Totals of the generated data.
@@ -46,7 +46,7 @@ impl Rows {
         Ok(Rows { state: Mutex::new((simulator, 0)), formatter })
     }
 
-    /// Returns the next stretch, and its number (P1); `None` when there are no more rows.
+    /// Returns the next stretch, and its number (pipeline-1); `None` when there are no more rows.
     pub(crate) fn next(&self, stretch: &mut Stretch) -> Option<u64> {
         let mut state = lock(&self.state);
         let (simulator, number) = &mut *state;
@@ -155,7 +155,7 @@ impl<W: FnMut(&[u8]) -> Result<()>> Shared<'_, W> {
         if turns.outcome.is_err() {
             return false;
         }
-        let place = usize::try_from(number - turns.next).expect("at most `ahead`, P2");
+        let place = usize::try_from(number - turns.next).expect("at most `ahead`, pipeline-2");
         if turns.ready.len() <= place {
             turns.ready.resize_with(place + 1, || None);
         }

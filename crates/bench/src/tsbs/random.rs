@@ -1,9 +1,9 @@
 //! The random numbers of TSBS: those of Go's `math/rand`, number for number.
 //!
-//! - R1. All draws of a run come from one `Source` in one order: one draw more or less changes
-//!   every row that follows.
-//! - R2. No multiplication is fused with an addition, and `ln` is written here: a difference in the
-//!   last bit can turn an accepted number into a rejected one.
+//! - tsbs_random-1. All draws of a run come from one `Source` in one order: one draw more or less
+//!   changes every row that follows.
+//! - tsbs_random-2. No multiplication is fused with an addition, and `ln` is written here: a
+//!   difference in the last bit can turn an accepted number into a rejected one.
 //!
 //! The constant tables are computed when they are first needed, in a few milliseconds. Not here:
 //! the use of the numbers (`simulate`).
@@ -85,7 +85,7 @@ impl Source {
 
     /// Draws a number below `n`, from the high bits of a word: Go's `Intn`.
     pub(crate) fn intn(&mut self, n: u32) -> u32 {
-        assert!(0 < n && n < 1 << 31, "R1");
+        assert!(0 < n && n < 1 << 31, "tsbs_random-1");
         if n.is_power_of_two() {
             return self.int31() & (n - 1);
         }
@@ -101,7 +101,7 @@ impl Source {
     /// Draws a number below `n`, from all bits of a word: Go's `Int63n`, whose numbers differ from
     /// those of `intn`.
     pub(crate) fn int63n(&mut self, n: u32) -> u32 {
-        assert!(0 < n, "R1");
+        assert!(0 < n, "tsbs_random-1");
         let n = u64::from(n);
         let max = (1 << 63) - 1 - (1_u64 << 63) % n;
         loop {
@@ -157,7 +157,7 @@ fn low_half(word: u64) -> u32 {
 }
 
 /// Returns the natural logarithm as Go computes it for amd64: FreeBSD's, in this order of
-/// operations (R2).
+/// operations (tsbs_random-2).
 pub(crate) fn ln(x: f64) -> f64 {
     const LN2_HIGH: f64 = 0.693_147_180_369_123_8;
     const LN2_LOW: f64 = 1.908_214_929_270_587_7e-10;
@@ -193,7 +193,7 @@ pub(crate) fn ln(x: f64) -> f64 {
 /// Returns `x` as `fraction * 2^exponent` with a fraction in [1/2, 1); `x` is positive and not
 /// subnormal: the smallest number drawn is 2^-63.
 fn fraction_and_exponent(x: f64) -> (f64, i32) {
-    assert!(x.is_normal() && 0.0 < x, "R2");
+    assert!(x.is_normal() && 0.0 < x, "tsbs_random-2");
     let bits = x.to_bits();
     let exponent = i32::try_from(bits >> 52).expect("11 bits, and no sign") - 1_022;
     (f64::from_bits(bits & ((1 << 52) - 1) | 1_022 << 52), exponent)

@@ -1,7 +1,7 @@
 //! Schemas of the use cases: tags, measurements and their fields, in the order of every output.
 //!
-//! - S1. A row carries `slots` numbers, the states of its measurement; its cells follow from them
-//!   alone (`Measurement::cells`), so rows can be formatted by any thread.
+//! - tsbs_schema-1. A row carries `slots` numbers, the states of its measurement; its cells follow
+//!   from them alone (`Measurement::cells`), so rows can be formatted by any thread.
 //!
 //! Not here: the changes of states (`simulate`) and the text of cells (`format`).
 
@@ -112,7 +112,7 @@ impl Schema {
 }
 
 impl Measurement {
-    /// Returns the number of states of a row (S1).
+    /// Returns the number of states of a row (tsbs_schema-1).
     pub(crate) fn slots(&self) -> usize {
         match self.shape {
             Shape::Disk => 1,
@@ -368,7 +368,7 @@ mod tests {
     #[test]
     fn a_row_of_devops_has_as_many_slots_as_are_simulated() {
         let slots: Vec<usize> = devops().iter().map(Measurement::slots).collect();
-        assert_eq!(slots, [10, 7, 1, 6, 4, 8, 7, 16, 31], "S1");
+        assert_eq!(slots, [10, 7, 1, 6, 4, 8, 7, 16, 31], "tsbs_schema-1");
     }
 
     #[test]

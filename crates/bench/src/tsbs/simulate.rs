@@ -1,9 +1,9 @@
 //! The simulation behind the rows: one sequence of random numbers, walked once, in order.
 //!
-//! - M1. Random numbers are drawn in the order of the original: for hosts or trucks when they are
-//!   created, then instant by instant. The code that writes rows draws none.
-//! - M2. Rows come out in their final order, a `Stretch` at a time, and a stretch holds all that is
-//!   needed to write them: any thread can format it while the next one is simulated.
+//! - simulate-1. Random numbers are drawn in the order of the original: for hosts or trucks when
+//!   they are created, then instant by instant. The code that writes rows draws none.
+//! - simulate-2. Rows come out in their final order, a `Stretch` at a time, and a stretch holds all
+//!   that is needed to write them: any thread can format it while the next one is simulated.
 //!
 //! Memory grows with the number of hosts alone.
 
@@ -42,7 +42,7 @@ pub(crate) struct Row {
     pub(crate) nil_tag: u8,
 }
 
-/// Rows that follow each other (M2).
+/// Rows that follow each other (simulate-2).
 #[derive(Default)]
 pub(crate) struct Stretch {
     pub(crate) rows: Vec<Row>,

@@ -1,8 +1,8 @@
 //! A server that takes line protocol and keeps nothing: the throughput of a client against it is
 //! the limit of the client itself.
 //!
-//! - K1. Bytes are counted after they were taken from the socket, and a connection is counted as
-//!   closed after its last byte: at the end of a connection the counts are final.
+//! - sink-1. Bytes are counted after they were taken from the socket, and a connection is counted
+//!   as closed after its last byte: at the end of a connection the counts are final.
 //!
 //! Unless rows are counted, the bytes are not read, so on Linux the kernel drops them in place
 //! (`Discard`): with two connections on two cores that took 0.21 ns of processor time a byte for
@@ -100,7 +100,7 @@ impl Sink {
     /// Returns the counts so far.
     #[must_use]
     pub fn counts(&self) -> SinkCounts {
-        // The counts of a connection are complete before it is counted as closed (K1).
+        // The counts of a connection are complete before it is counted as closed (sink-1).
         let closed = self.shared.closed.load(std::sync::atomic::Ordering::Acquire);
         SinkCounts {
             bytes: self.shared.bytes.load(Relaxed),
@@ -260,7 +260,7 @@ mod tests {
                 }
             });
             let counts = wait_for(&sink, 3);
-            assert_eq!(counts.bytes, 3 * text.len() as u64, "K1");
+            assert_eq!(counts.bytes, 3 * text.len() as u64, "sink-1");
             assert_eq!(counts.rows, if count_rows { 150_000 } else { 0 });
         }
     }

@@ -319,7 +319,7 @@ fn only_one_batch_of_all_is_smaller_if_batches_are_to_be_exact() {
     let rows = |body: &Vec<u8>| body.iter().filter(|&&byte| byte == b'\n').count();
     let mut rows: Vec<_> = bodies.iter().map(rows).collect();
     rows.sort_unstable();
-    assert_eq!(rows, [4_400, 7_000, 7_000, 7_000, 7_000], "B1");
+    assert_eq!(rows, [4_400, 7_000, 7_000, 7_000, 7_000], "worker-1");
 }
 
 #[test]

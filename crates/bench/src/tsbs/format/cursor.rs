@@ -211,7 +211,7 @@ impl Cursor {
     pub(crate) fn put_float(&mut self, number: f64) {
         let mut rest = &mut self.bytes[self.at..];
         let before = rest.len();
-        write!(rest, "{number}").expect("room was made, W2");
+        write!(rest, "{number}").expect("room was made, format-1");
         self.at += before - rest.len();
     }
 }

@@ -1,4 +1,4 @@
-//! The report of a load: TSBS's lines, which tools parse, then the three counts (N1), and JSON.
+//! The report of a load: TSBS's lines, which tools parse, then the three counts (load-1), and JSON.
 
 use std::fs;
 use std::path::Path;

@@ -1,7 +1,7 @@
 //! Boundaries of rows in the text formats, and the facts in a row.
 //!
-//! - L1. A row belongs to the range of the file in which it begins: adjacent ranges share no row
-//!   and leave none out, because both ask `first_row` for the border between them.
+//! - load_rows-1. A row belongs to the range of the file in which it begins: adjacent ranges share
+//!   no row and leave none out, because both ask `first_row` for the border between them.
 //!
 //! Newlines are found with SIMD. Rows are parsed only if a target needs more than their number.
 
@@ -70,7 +70,7 @@ impl RowLayout {
     }
 
     /// Returns the beginning of the first row at or after `from`, in text that begins at a row, or
-    /// in any place if `from` is not 0; `None` if the text ends before that is clear (L1).
+    /// in any place if `from` is not 0; `None` if the text ends before that is clear (load_rows-1).
     pub(crate) fn first_row(self, text: &[u8], from: usize) -> Option<usize> {
         let mut at = match from.checked_sub(1) {
             None => 0,
@@ -247,7 +247,7 @@ mod tests {
                 let window = from.saturating_sub(1);
                 let Some(at) = layout.first_row(&text[window..], from - window) else { continue };
                 let at = window + at;
-                assert!(from <= at, "L1");
+                assert!(from <= at, "load_rows-1");
                 assert!(layout.tally(&text[at..]).is_ok(), "{layout:?} from {from}");
                 begins.push(at);
             }

@@ -1,9 +1,9 @@
 //! Sources of rows: ranges of files, a stream, or the simulation.
 //!
-//! - F1. `append` adds complete rows and nothing else. A rest that is not a row is an error, never
-//!   dropped.
-//! - F2. Ranges are handed out in the order of the file, so that rows arrive much as they stand;
-//!   with `split_evenly`, in the order of each worker's part of it.
+//! - source-1. `append` adds complete rows and nothing else. A rest that is not a row is an error,
+//!   never dropped.
+//! - Ranges are handed out in the order of the file, so that rows arrive much as they stand; with
+//!   `split_evenly`, in the order of each worker's part of it.
 
 use std::borrow::Borrow;
 use std::fs::File;
@@ -177,7 +177,7 @@ impl Source {
         true
     }
 
-    /// Appends some rows (F1).
+    /// Appends some rows (source-1).
     pub(crate) fn append(&self, reader: &mut Reader, out: &mut Cursor) -> Result<Appended> {
         match self {
             Source::Files(files) => files.append(reader.worker, out),
@@ -327,7 +327,7 @@ impl DataFile {
         (self.end - self.begin).next_multiple_of(RANGE_BYTES)
     }
 
-    /// Appends the rows that begin in a range (L1).
+    /// Appends the rows that begin in a range (load_rows-1).
     fn append_range(&self, layout: RowLayout, from: u64, out: &mut Cursor) -> Result<()> {
         let to = (from + RANGE_BYTES).min(self.end);
         // The byte before the range shows whether a row begins with the range.
@@ -586,7 +586,7 @@ mod tests {
                 std::fs::write(&path, format!("{header}{body}")).unwrap();
                 let (files, _) = Source::from_files(&[path.to_path_buf()], layout, 0).unwrap();
                 let read = read_all(&files).unwrap();
-                assert!(read == body.as_bytes(), "{layout:?}, {shift} (L1)");
+                assert!(read == body.as_bytes(), "{layout:?}, {shift} (load_rows-1)");
             }
         }
     }

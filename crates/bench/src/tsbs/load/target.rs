@@ -1,7 +1,7 @@
 //! Databases as targets of a load.
 //!
-//! - A1. `send` adds to the acknowledged rows only those that the target has confirmed.
-//! - A2. A batch is repeated only if the target has said that it took none of it.
+//! - load_target-1. `send` adds to the acknowledged rows only those that the target has confirmed.
+//! - load_target-2. A batch is repeated only if the target has said that it took none of it.
 
 mod http;
 mod influx;
@@ -53,7 +53,7 @@ pub(super) trait Target: Sync {
 
 /// A connection of one worker.
 pub(super) trait Connection {
-    /// Sends complete rows, and adds the confirmed ones to `acked` (A1).
+    /// Sends complete rows, and adds the confirmed ones to `acked` (load_target-1).
     fn send(&mut self, rows: &[u8], row_count: u64, acked: &AtomicU64) -> Result<()>;
     /// Waits until the target has taken everything, if it did not confirm that before.
     fn finish(self: Box<Self>) -> Result<()> {

@@ -1,8 +1,8 @@
 //! A worker: takes rows, cuts them into batches if the target or the pace asks for them, sends them
 //! over its connection, and counts.
 //!
-//! - B1. A batch has exactly the requested number of rows, except the last of each worker; with
-//!   `--exact-batches`, except the last one of all.
+//! - worker-1. A batch has exactly the requested number of rows, except the last of each worker;
+//!   with `--exact-batches`, except the last one of all.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};

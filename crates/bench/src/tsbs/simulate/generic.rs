@@ -27,7 +27,7 @@ struct Life {
 impl GenericSimulator {
     /// Creates the simulator; also returns the largest number of metrics of a host.
     pub(super) fn new(options: &Options) -> (GenericSimulator, usize, Entities) {
-        let scale = usize::try_from(options.scale).expect("32 bits, O1");
+        let scale = usize::try_from(options.scale).expect("32 bits, options-1");
         let mut counts = zipf_array(scale - 1, options.max_metrics);
         counts.push(options.max_metrics);
         let mut ends = vec![0; scale - scale / 2];
@@ -58,7 +58,7 @@ impl GenericSimulator {
             states,
             host: 0,
         };
-        let metrics = usize::try_from(metrics).expect("32 bits, O1");
+        let metrics = usize::try_from(metrics).expect("32 bits, options-1");
         (simulator, metrics, Entities::Hosts { hosts, extras: Vec::new() })
     }
 
@@ -84,8 +84,8 @@ impl GenericSimulator {
                 if lives && self.clock.takes_turn() {
                     let row = Row {
                         ts: self.clock.ts,
-                        entity: u32::try_from(self.host).expect("32 bits, O1"),
-                        slots: u32::try_from(states.len()).expect("32 bits, O1"),
+                        entity: u32::try_from(self.host).expect("32 bits, options-1"),
+                        slots: u32::try_from(states.len()).expect("32 bits, options-1"),
                         measurement: 0,
                         nil_field: NONE,
                         nil_tag: NONE,

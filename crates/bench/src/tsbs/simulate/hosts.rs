@@ -82,7 +82,7 @@ impl HostSimulator {
             slots.push((width, width + measurement.slots()));
             width += measurement.slots();
         }
-        let scale = usize::try_from(options.scale).expect("32 bits, O1");
+        let scale = usize::try_from(options.scale).expect("32 bits, options-1");
         let mut now = Vec::with_capacity(scale * width);
         let mut hosts = Vec::with_capacity(scale);
         let mut extras = Vec::new();
@@ -95,7 +95,7 @@ impl HostSimulator {
             }
             hosts.push(Host::draw(&mut source));
         }
-        assert_eq!(now.len(), scale * width, "S1");
+        assert_eq!(now.len(), scale * width, "tsbs_schema-1");
         let measurements = schema.measurements.len();
         let plan = match options.use_case {
             UseCase::Devops => devops_plan(&slots),
@@ -140,7 +140,7 @@ impl HostSimulator {
         self.measurement = 0;
         self.clock.tick();
         if !self.next.is_empty() {
-            assert_eq!(self.moved, self.clock.scale, "M1");
+            assert_eq!(self.moved, self.clock.scale, "simulate-1");
             std::mem::swap(&mut self.now, &mut self.next);
         }
         self.moved = 0;
@@ -168,7 +168,7 @@ impl HostSimulator {
     }
 
     fn advance_host(&mut self, host: u64) {
-        let from = usize::try_from(host).expect("32 bits, O1") * self.width;
+        let from = usize::try_from(host).expect("32 bits, options-1") * self.width;
         let range = from..from + self.width;
         let mut ts = self.clock.ts;
         let states = if self.next.is_empty() {
@@ -212,8 +212,8 @@ impl HostSimulator {
         };
         for host in self.host..(self.host + hosts).min(self.clock.active) {
             if self.clock.takes_turn() {
-                let from = usize::try_from(host).expect("32 bits, O1") * self.width;
-                let entity = u32::try_from(host).expect("32 bits, O1");
+                let from = usize::try_from(host).expect("32 bits, options-1") * self.width;
+                let entity = u32::try_from(host).expect("32 bits, options-1");
                 stretch.push(Row { entity, ..row }, &self.now[from + first..from + last]);
             }
         }
@@ -251,7 +251,7 @@ fn cpu_walk() -> Walk {
 fn devops_plan(slots: &[(usize, usize)]) -> Vec<Motion> {
     let walks = |measurement: usize, skipped: usize, walks: Vec<Walk>| {
         let (first, last) = slots[measurement];
-        assert_eq!(first + skipped + walks.len(), last, "S1");
+        assert_eq!(first + skipped + walks.len(), last, "tsbs_schema-1");
         Motion::Walks { from: first + skipped, walks }
     };
     let few = Walk::within(5.0, 0.0, 100.0);

@@ -1,10 +1,10 @@
 //! Trucks of `iot`: readings and diagnostics, on their way through a network that loses rows,
 //! delays them, brings them in another order, and leaves out tags and fields.
 //!
-//! - I1. Behaviour that looks like an error of the original is kept: settings of a batch have the
-//!   number of the row that they are for, but rows dropped on the way shift the numbers of those
-//!   behind; a row held back can be held back again; the simulation may be asked for points past
-//!   its end.
+//! - trucks-1. Behaviour that looks like an error of the original is kept: settings of a batch have
+//!   the number of the row that they are for, but rows dropped on the way shift the numbers of
+//!   those behind; a row held back can be held back again; the simulation may be asked for points
+//!   past its end.
 
 use std::collections::VecDeque;
 
@@ -199,7 +199,7 @@ impl TruckSimulator {
         }
     }
 
-    /// Appends the rows of a batch to `current` (I1).
+    /// Appends the rows of a batch to `current` (trucks-1).
     fn gather(&mut self, settings: &Settings) {
         let is_set = |flags: &[bool; BATCH], k: usize| flags.get(k).is_some_and(|&flag| flag);
         let mut shift = 0;
@@ -254,7 +254,7 @@ impl Base {
         if self.clock.active <= truck {
             return false;
         }
-        let entity = u32::try_from(truck).expect("32 bits, O1");
+        let entity = u32::try_from(truck).expect("32 bits, options-1");
         let state = &self.trucks[entity as usize];
         let slots = if self.measurement == 0 { READINGS } else { DIAGNOSTICS };
         entry.row = Row {

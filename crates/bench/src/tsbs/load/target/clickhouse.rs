@@ -118,7 +118,7 @@ impl ClickHouse {
         Ok(())
     }
 
-    /// Reads the ids of the sets of tags in the table, which keep their ids (T2).
+    /// Reads the ids of the sets of tags in the table, which keep their ids (tagged-2).
     fn read_tags(&self, header: &Header) -> Result<()> {
         let columns: Vec<_> = header.tags.iter().map(|(name, _)| quoted(name)).collect();
         let table = format!("{}.tags", quoted(&self.db));

@@ -1,8 +1,8 @@
 //! Counts of rows in InfluxDB, which counts values of fields and not rows.
 //!
-//! - C1. A row of the suite lacks one field at most, so one of two fields is in every row: the
-//!   number of rows is the count of the first field, plus that of the second, minus that of rows
-//!   with both. If no field is ever left out, one is enough.
+//! - influx-1. A row of the suite lacks one field at most, so one of two fields is in every row:
+//!   the number of rows is the count of the first field, plus that of the second, minus that of
+//!   rows with both. If no field is ever left out, one is enough.
 
 use serde_json::Value;
 
@@ -30,8 +30,8 @@ impl Dialect {
     }
 }
 
-/// Returns the field that every row has, or the two of which every row has one (C1). It is empty
-/// for a measurement that is not of the suite.
+/// Returns the field that every row has, or the two of which every row has one (influx-1). It is
+/// empty for a measurement that is not of the suite.
 fn telling_fields(table: &str) -> Vec<String> {
     let schemas = [UseCase::Devops, UseCase::Iot, UseCase::DevopsGeneric].map(|use_case| {
         let left_out = if use_case == UseCase::Iot { 2 } else { 1 };
@@ -154,7 +154,7 @@ mod tests {
         );
         assert_eq!(influxql("weather"), ["SELECT count(*) FROM \"weather\""]);
         let readings = influxql("readings");
-        assert_eq!(readings[1], "SELECT count(\"longitude\") FROM \"readings\"", "C1");
+        assert_eq!(readings[1], "SELECT count(\"longitude\") FROM \"readings\"", "influx-1");
         assert!(readings[2].contains("(SELECT \"latitude\" + \"longitude\" AS both FROM"));
         assert!(flux("b", "cpu").ends_with(
             "r._measurement == \"cpu\" and (r._field == \"usage_user\")) |> group() |> count()"

@@ -308,7 +308,7 @@ impl Connection for HttpConnection {
         let mut backoff = self.backoff;
         loop {
             let answer = self.http.post_any(&self.path, body)?;
-            // Both statuses mean that nothing was taken (A2).
+            // Both statuses mean that nothing was taken (load_target-2).
             if matches!(answer.0, 429 | 503) && start.elapsed() + backoff < self.http.timeout() {
                 thread::sleep(backoff);
                 let nanos = u64::try_from(backoff.as_nanos()).unwrap_or(u64::MAX);

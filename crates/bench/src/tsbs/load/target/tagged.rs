@@ -1,8 +1,8 @@
 //! Parsing of rows of two lines, for databases that keep tags in a table of their own.
 //!
-//! - T1. A set of base tags has one id for all workers; the worker that meets it first writes it to
-//!   the table.
-//! - T2. Sets that the table has from an earlier load keep their ids.
+//! - tagged-1. A set of base tags has one id for all workers; the worker that meets it first writes
+//!   it to the table.
+//! - tagged-2. Sets that the table has from an earlier load keep their ids.
 
 use std::collections::HashMap;
 use std::sync::Mutex;
@@ -87,7 +87,7 @@ pub(super) fn float(cell: &str) -> Result<Option<f64>> {
     })
 }
 
-/// The ids of all sets of base tags (T1).
+/// The ids of all sets of base tags (tagged-1).
 #[derive(Default)]
 pub(super) struct TagIds {
     ids: Mutex<Ids>,
@@ -179,7 +179,7 @@ mod tests {
         assert_eq!(other.id(&all, "a=2", &mut new), 2);
         assert_eq!(other.id(&all, "a=1", &mut new), 1);
         assert_eq!(one.id(&all, "a=1", &mut new), 1);
-        assert_eq!(new, [(1, "a=1".to_owned()), (2, "a=2".to_owned())], "T1");
+        assert_eq!(new, [(1, "a=1".to_owned()), (2, "a=2".to_owned())], "tagged-1");
     }
 
     #[test]
@@ -192,8 +192,8 @@ mod tests {
         all.insert(7, base_of(&header, [Some("x"), None].into_iter()));
         all.insert(3, base_of(&header, [None, Some("1500")].into_iter()));
         let (mut known, mut new) = (KnownTags::default(), Vec::new());
-        assert_eq!(known.id(&all, "a=,b=1500", &mut new), 3, "T2");
-        assert_eq!(known.id(&all, "a=x,b=", &mut new), 7, "T2");
+        assert_eq!(known.id(&all, "a=,b=1500", &mut new), 3, "tagged-2");
+        assert_eq!(known.id(&all, "a=x,b=", &mut new), 7, "tagged-2");
         assert_eq!(known.id(&all, "a=y,b=", &mut new), 8);
         assert_eq!(new, [(8, "a=y,b=".to_owned())]);
     }

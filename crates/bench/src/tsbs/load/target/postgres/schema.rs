@@ -98,7 +98,7 @@ impl Schema {
         }
     }
 
-    /// Reads the ids of the sets of tags in the table, which keep their ids (T2).
+    /// Reads the ids of the sets of tags in the table, which keep their ids (tagged-2).
     pub(super) fn read_tags(
         &self,
         session: &Session,
