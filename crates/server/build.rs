@@ -4,7 +4,7 @@
 //!   second time as `.gz`, so that this script needs no crate and the binary holds every byte once.
 //! - build-2. A changed, new or missing file builds the list anew. The directory is in git, empty
 //!   but for its `.gitignore`: cargo would treat a missing directory as changed in every build.
-//! - build-3. Without a console the list is empty, which is no error: Rust alone builds the server.
+//! - Without a console the list is empty, which is no error: Rust alone builds the server.
 //! - build-4. Copies are embedded: a later build of the console does not remove files that a
 //!   running build of the server still reads.
 //!

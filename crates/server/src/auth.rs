@@ -1,7 +1,7 @@
 //! Authentication: users, passwords, tokens, and back-off after failed logins.
 //!
-//! - auth-1. A password is stored as a verifier (RFC 5802), a token as its hash: the stored form is
-//!   not enough to log in.
+//! - A password is stored as a verifier (RFC 5802), a token as its hash: the stored form is not
+//!   enough to log in.
 //! - auth-2. A client cannot find out which users exist: an unknown user gets the same questions
 //!   and the same answers as a user with a wrong password.
 //! - auth-3. From the fifth failure on, an address waits longer for the answer with each failure;

@@ -1,12 +1,12 @@
 //! Backends: the open connections of PostgreSQL's protocol, and the cancelling of a statement from
 //! another connection.
 //!
-//! - BE1. A cancel affects the statement that its connection runs at that moment, and none after
-//!   it: each statement has a `CancelHandle` of its own, which is removed at its end.
-//! - BE2. A client that does not know the secret of a connection can cancel nothing of it.
-//! - BE3. There are at most `pg.max_connections`, and `ADMIN_SLOTS` more for administrators.
-//! - BE4. A connection that another one ends, or whose login is no longer valid (auth-5), has
-//!   its statement cancelled, and is told the reason. It begins nothing more.
+//! - backends-1. A cancel affects the statement that its connection runs at that moment, and none
+//!   after it: each statement has a `CancelHandle` of its own, which is removed at its end.
+//! - backends-2. A client that does not know the secret of a connection can cancel nothing of it.
+//! - backends-3. There are at most `pg.max_connections`, and `ADMIN_SLOTS` more for administrators.
+//! - backends-4. A connection that another one ends, or whose login is no longer valid (auth-5),
+//!   has its statement cancelled, and is told the reason. It begins nothing more.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
@@ -18,7 +18,7 @@ use tokio::sync::Notify;
 use crate::auth::{Grant, Role};
 use crate::verifier::random_bytes;
 
-/// The additional connections that only administrators get (BE3).
+/// The additional connections that only administrators get (backends-3).
 pub(crate) const ADMIN_SLOTS: usize = 3;
 
 /// All connections after their login.
@@ -32,13 +32,13 @@ pub(crate) struct Backends {
 struct Entry {
     secret: u32,
     grant: Grant,
-    /// The cancel_handle of the running statement (BE1).
+    /// The cancel_handle of the running statement (backends-1).
     running: Arc<Mutex<Option<CancelHandle>>>,
-    /// The end of the connection (BE4).
+    /// The end of the connection (backends-4).
     ending: Arc<Ending>,
 }
 
-/// The end of a connection: its reason, once there is one (BE4).
+/// The end of a connection: its reason, once there is one (backends-4).
 #[derive(Debug, Default)]
 struct Ending {
     why: OnceLock<EndedBy>,
@@ -69,7 +69,7 @@ pub(crate) struct Backend {
 pub(crate) struct Cancelable(Arc<Mutex<Option<CancelHandle>>>);
 
 impl Backends {
-    /// Adds a connection; `None` if there are too many for its role (BE3).
+    /// Adds a connection; `None` if there are too many for its role (backends-3).
     pub(crate) fn enter(self: &Arc<Self>, grant: &Grant, max: usize) -> Option<Backend> {
         let most = if grant.role() == Role::Admin { max.saturating_add(ADMIN_SLOTS) } else { max };
         let secret = u32::from_be_bytes(random_bytes());
@@ -96,7 +96,7 @@ impl Backends {
         Some(Backend { backends: Arc::clone(self), process, secret, running, ending })
     }
 
-    /// Cancels the statement of a connection, if the secret is right (BE2).
+    /// Cancels the statement of a connection, if the secret is right (backends-2).
     pub(crate) fn cancel(&self, process: u32, secret: &[u8]) {
         let all = self.all.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(entry) = all.get(&process) else { return };
@@ -105,7 +105,7 @@ impl Backends {
         }
     }
 
-    /// Ends the connection of this number, if there is one (BE4).
+    /// Ends the connection of this number, if there is one (backends-4).
     pub(crate) fn end(&self, process: u32) -> bool {
         let all = self.all.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(entry) = all.get(&process) else { return false };
@@ -113,7 +113,7 @@ impl Backends {
         true
     }
 
-    /// Ends the connections whose logins are no longer valid (BE4). Returns their users.
+    /// Ends the connections whose logins are no longer valid (backends-4). Returns their users.
     pub(crate) fn end_those(&self, holds: impl Fn(&Grant) -> bool) -> Vec<String> {
         let all = self.all.lock().unwrap_or_else(PoisonError::into_inner);
         let over = all.values().filter(|entry| !holds(&entry.grant));
@@ -142,12 +142,12 @@ impl Entry {
 }
 
 impl Backend {
-    /// Returns the reason why the connection ends, if there is one (BE4).
+    /// Returns the reason why the connection ends, if there is one (backends-4).
     pub(crate) fn ended_by(&self) -> Option<EndedBy> {
         self.ending.why.get().copied()
     }
 
-    /// Waits until the connection is ended (BE4).
+    /// Waits until the connection is ended (backends-4).
     pub(crate) async fn ended(&self) -> EndedBy {
         loop {
             if let Some(by) = self.ended_by() {
@@ -197,16 +197,16 @@ mod tests {
             let _working = backend.begin(&statements[0]);
             backends.cancel(backend.process, &[0; 3]);
             backends.cancel(backend.process, &(backend.secret ^ 1).to_be_bytes());
-            assert!(!statements[0].is_canceled(), "BE2");
+            assert!(!statements[0].is_canceled(), "backends-2");
         }
         backends.cancel(backend.process, &secret);
-        assert!(!statements[0].is_canceled(), "BE1: it is over");
+        assert!(!statements[0].is_canceled(), "backends-1: it is over");
         let working = backend.begin(&statements[1]);
         backends.cancel(backend.process, &secret);
         drop(working);
         let _working = backend.begin(&statements[2]);
         let canceled = statements.iter().map(CancelHandle::is_canceled).collect::<Vec<_>>();
-        assert_eq!(canceled, [false, true, false], "BE1");
+        assert_eq!(canceled, [false, true, false], "backends-1");
     }
 
     #[test]
@@ -214,13 +214,13 @@ mod tests {
         let backends = Arc::new(Backends::default());
         let enter = |role: Role| backends.enter(&grant(role), 1);
         let reader = enter(Role::Reader);
-        assert!(reader.is_some() && enter(Role::Reader).is_none(), "BE3");
+        assert!(reader.is_some() && enter(Role::Reader).is_none(), "backends-3");
         let admins = [(); ADMIN_SLOTS].map(|()| enter(Role::Admin));
         assert!(admins.iter().all(Option::is_some) && enter(Role::Admin).is_none());
         drop(reader);
-        assert!(enter(Role::Reader).is_none(), "BE3: three are there still");
+        assert!(enter(Role::Reader).is_none(), "backends-3: three are there still");
         drop(admins);
-        assert!(enter(Role::Reader).is_some(), "BE3");
+        assert!(enter(Role::Reader).is_some(), "backends-3");
     }
 
     #[tokio::test]
@@ -231,10 +231,18 @@ mod tests {
         let statement = CancelHandle::default();
         let _working = reader.begin(&statement);
         let ended = backends.end_those(|grant| grant.role() == Role::Admin);
-        assert_eq!((ended.as_slice(), admin.ended_by()), (&["ann".to_owned()][..], None), "BE4");
-        assert!(statement.is_canceled(), "BE4");
+        assert_eq!(
+            (ended.as_slice(), admin.ended_by()),
+            (&["ann".to_owned()][..], None),
+            "backends-4"
+        );
+        assert!(statement.is_canceled(), "backends-4");
         assert!(backends.end(reader.process) && backends.end(admin.process));
         let both = [reader.ended().await, reader.ended().await, admin.ended().await];
-        assert_eq!(both, [EndedBy::UserChanged, EndedBy::UserChanged, EndedBy::Command], "BE4");
+        assert_eq!(
+            both,
+            [EndedBy::UserChanged, EndedBy::UserChanged, EndedBy::Command],
+            "backends-4"
+        );
     }
 }

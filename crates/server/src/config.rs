@@ -1,10 +1,11 @@
 //! The configuration and its defaults: one struct, and one table of the keys that set and show it.
 //!
-//! - CF1. Every key is in `KEYS` once, and is set by its name or by a variable of the environment
-//!   (`http.max_header_bytes` is `TIDEGATE_HTTP_MAX_HEADER_BYTES`). No two keys share a variable.
-//! - CF2. An unknown key or value is an error that names it, and is never ignored.
-//! - CF3. Every key accepts the text that it is shown as, and docs/server.md lists it with its
-//!   default.
+//! - server_config-1. Every key is in `KEYS` once, and is set by its name or by a variable of the
+//!   environment (`http.max_header_bytes` is `TIDEGATE_HTTP_MAX_HEADER_BYTES`). No two keys share a
+//!   variable.
+//! - server_config-2. An unknown key or value is an error that names it, and is never ignored.
+//! - server_config-3. Every key accepts the text that it is shown as, and docs/server.md lists it
+//!   with its default.
 //!
 //! Not here: reading the file, the environment and the command line (`tidegate`).
 
@@ -271,7 +272,7 @@ macro_rules! key {
     };
 }
 
-/// All keys (CF1).
+/// All keys (server_config-1).
 pub const KEYS: &[Key] = &[
     Key {
         name: "memory.limit",
@@ -380,7 +381,7 @@ impl Key {
         self.name.ends_with("_password") && !self.name.contains("allow")
     }
 
-    /// Returns the environment variable that sets it (CF1).
+    /// Returns the environment variable that sets it (server_config-1).
     #[must_use]
     pub fn variable(&self) -> String {
         format!("TIDEGATE_{}", self.name.replace('.', "_").to_ascii_uppercase())
@@ -518,7 +519,7 @@ impl Config {
     /// Sets a key as the command line gives it.
     ///
     /// # Errors
-    /// If there is no such key, or it does not accept the value (CF2).
+    /// If there is no such key, or it does not accept the value (server_config-2).
     pub fn set(&mut self, key: &str, value: &str) -> Result<(), ConfigError> {
         self.set_from(key, value, Source::Arguments)
     }
@@ -564,7 +565,7 @@ mod tests {
     #[test]
     fn no_two_keys_share_a_variable() {
         let variables: HashSet<String> = KEYS.iter().map(Key::variable).collect();
-        assert_eq!(variables.len(), KEYS.len(), "CF1");
+        assert_eq!(variables.len(), KEYS.len(), "server_config-1");
         assert!(variables.contains("TIDEGATE_ILP_TCP_COMMIT_ROWS"));
     }
 
@@ -574,7 +575,7 @@ mod tests {
         for key in KEYS {
             let value = (key.show)(&config);
             config.set_from(key.name, &value, Source::Environment).expect(key.name);
-            assert_eq!((key.show)(&config), value, "CF3: {}", key.name);
+            assert_eq!((key.show)(&config), value, "server_config-3: {}", key.name);
         }
     }
 
@@ -596,7 +597,8 @@ mod tests {
         let listed: HashMap<String, String> = keys.collect();
         let config = standard();
         for key in KEYS {
-            let text = listed.get(key.name).unwrap_or_else(|| panic!("CF3: {}", key.name));
+            let text =
+                listed.get(key.name).unwrap_or_else(|| panic!("server_config-3: {}", key.name));
             let shown = (key.show)(&config);
             // A default that depends on the machine is described in words.
             let default = match text.strip_prefix('`') {
@@ -609,7 +611,7 @@ mod tests {
                 let default = if default == "none" && shown.is_empty() { "" } else { default };
                 (key.set)(&mut read, default).is_ok() && (key.show)(&read) == shown
             });
-            assert!(is_computed || is_same, "CF3: {} is {shown}, and {text}", key.name);
+            assert!(is_computed || is_same, "server_config-3: {} is {shown}, and {text}", key.name);
         }
     }
 
@@ -645,7 +647,11 @@ mod tests {
 
     #[track_caller]
     fn check_refused(key: &str, value: &str, expected: &str) {
-        assert_eq!(standard().set(key, value).unwrap_err().to_string(), expected, "CF2");
+        assert_eq!(
+            standard().set(key, value).unwrap_err().to_string(),
+            expected,
+            "server_config-2"
+        );
     }
 
     #[test]

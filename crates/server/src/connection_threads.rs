@@ -1,8 +1,8 @@
 //! Connection threads: threads that each have connections of their own.
 //!
-//! - connection_threads-1. A connection stays on the thread that it was given: no work of it moves
-//!   to another thread, which would have to be woken, and would find nothing to do. Connections are
-//!   given to the threads in turn.
+//! - A connection stays on the thread that it was given: no work of it moves to another thread,
+//!   which would have to be woken, and would find nothing to do. Connections are given to the
+//!   threads in turn.
 //!
 //! Small statements are answered by the thread of their connection; threads that share their work
 //! woke each other for each statement.

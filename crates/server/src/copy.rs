@@ -1,11 +1,11 @@
 //! COPY and uploads: jobs that move many rows between files and tables.
 //!
-//! - CJ1. At most `copy.max_concurrent` jobs run; at most `copy.queue_limit` others wait, in the
-//!   order in which they came.
-//! - CJ2. A job that has not committed leaves its table unchanged, whatever has ended it.
-//! - CJ3. Every job has a last row in `sys.text_import_log`, unless that cannot be written; the
-//!   next start writes it for jobs that a crash has ended.
-//! - CJ4. The [`Copier`] does not keep its owner alive; dropping it ends all jobs.
+//! - At most `copy.max_concurrent` jobs run; at most `copy.queue_limit` others wait, in the order
+//!   in which they came.
+//! - server_copy-1. A job that has not committed leaves its table unchanged, whatever has ended it.
+//! - server_copy-2. Every job has a last row in `sys.text_import_log`, unless that cannot be
+//!   written; the next start writes it for jobs that a crash has ended.
+//! - The [`Copier`] does not keep its owner alive; dropping it ends all jobs.
 //!
 //! It implements `BulkIo` of `query`. Not here: reading rows (`ingest`), and making the bytes of an
 //! upload from a body (`http`).
@@ -163,7 +163,7 @@ impl Copier {
         self
     }
 
-    /// Writes the last rows of jobs that ended with an earlier process (CJ3).
+    /// Writes the last rows of jobs that ended with an earlier process (server_copy-2).
     ///
     /// # Errors
     /// If the log cannot be read or written.

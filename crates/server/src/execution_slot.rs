@@ -2,8 +2,7 @@
 //!
 //! - execution_slot-1. A statement that waits for its client releases its permit, and keeps its
 //!   threads.
-//! - execution_slot-2. A client waits at most `GRACE` for the threads of a query that was
-//!   cancelled.
+//! - A client waits at most `GRACE` for the threads of a query that was cancelled.
 //! - execution_slot-3. Threads are taken after the permit, so that statements that wait for one
 //!   have none.
 

@@ -1,7 +1,7 @@
 //! Server information for statements: the configuration, memory use, and connections that send
 //! lines. It also keeps the audit log of statements.
 //!
-//! - HO1. It does not keep the server alive: the server keeps the engine, which keeps this.
+//! - host-1. It does not keep the server alive: the server keeps the engine, which keeps this.
 
 use std::fmt;
 use std::sync::{Arc, Weak};
@@ -15,7 +15,7 @@ use crate::server_state::ServerState;
 /// The most bytes of a statement that are logged.
 const SQL_BYTES: usize = 1_024;
 
-/// The server as seen by its engine (HO1).
+/// The server as seen by its engine (host-1).
 pub(crate) struct ServerHost(Weak<ServerState>);
 
 impl ServerHost {

@@ -1,11 +1,11 @@
 //! HTTP/1.1: connections, routes, and the parts that all routes share.
 //!
-//! - HT1. A connection answers its requests one after the other, in their order, even if several
+//! - http-1. A connection answers its requests one after the other, in their order, even if several
 //!   arrive at once.
-//! - HT2. A request whose body was not read to its end is the last of its connection.
-//! - HT3. Every answer has an id that the log has too.
-//! - HT4. A connection whose first byte is that of TLS uses TLS; with `tls.mode = require`, others
-//!   get an error, except on the listener for health and metrics alone.
+//! - http-2. A request whose body was not read to its end is the last of its connection.
+//! - Every answer has an id that the log has too.
+//! - http-3. A connection whose first byte is that of TLS uses TLS; with `tls.mode = require`,
+//!   others get an error, except on the listener for health and metrics alone.
 //!
 //! The table of routes is in `routes`, and authentication in `guard`. Handlers: `/exec` (`exec`),
 //! `/exp` (`exp`), `/imp` (`imp`), `/write` (`write`), `/` (`console`), the description of a
@@ -150,8 +150,8 @@ pub(crate) async fn serve(
     drop(tracker);
 }
 
-/// Opens the socket in plain text or TLS, as the client begins (HT4); `None` if the connection has
-/// ended.
+/// Opens the socket in plain text or TLS, as the client begins (http-3); `None` if the connection
+/// has ended.
 async fn open(
     server: &ServerState,
     stream: TcpStream,
@@ -273,7 +273,7 @@ impl RequestContext<'_> {
         self.respond(response).await
     }
 
-    /// Returns whether another request can follow (HT2).
+    /// Returns whether another request can follow (http-2).
     fn after(&self) -> After {
         let is_stopping = self.server.phase.borrow().is_stopping();
         let goes_on = self.head.keeps_alive && self.body.is_done() && !is_stopping;
@@ -307,7 +307,7 @@ impl RequestContext<'_> {
     }
 
     async fn chunk(&mut self, bytes: Vec<u8>) -> io::Result<()> {
-        // An empty chunk would end the answer (HT1).
+        // An empty chunk would end the answer (http-1).
         if bytes.is_empty() || self.is_head() {
             return Ok(());
         }

@@ -1,12 +1,12 @@
 //! The line protocol: parses lines and commits their rows, over HTTP (`http::write`) and TCP
 //! (`tcp`).
 //!
-//! - IL1. Rows that were received and are not committed have a memory budget. A connection that
+//! - ilp-1. Rows that were received and are not committed have a memory budget. A connection that
 //!   would exceed it stops reading, so its client waits too. No line that was read is dropped for
 //!   it.
-//! - IL3. Input that cannot be committed yet (an incomplete line, or a body over HTTP without its
+//! - ilp-2. Input that cannot be committed yet (an incomplete line, or a body over HTTP without its
 //!   end) is dropped after some time if others wait for memory: a slow client stops no other.
-//! - IL2. One commit is atomic, over all its tables (`Database::append`).
+//! - One commit is atomic, over all its tables (`Database::append`).
 //!
 //! Not here: reading lines (`ingest::line`), storing rows (`storage`).
 
@@ -95,7 +95,7 @@ impl Ingest {
         Arc::clone(&self.budget).try_acquire_many_owned(self.units(bytes)).ok()
     }
 
-    /// Waits for memory (IL1), with a time limit: `None` if it has passed.
+    /// Waits for memory (ilp-1), with a time limit: `None` if it has passed.
     pub(crate) async fn reserve(&self, bytes: usize) -> Option<Reserved> {
         if let Some(reserved) = self.try_reserve(bytes) {
             return Some(reserved);

@@ -1,18 +1,18 @@
 //! The line protocol over TCP: receives a stream of lines, and sends nothing back.
 //!
-//! - TP1. Rows are committed when there are `commit_rows` of them, when the first has waited for
+//! - Rows are committed when there are `commit_rows` of them, when the first has waited for
 //!   `commit_interval`, and when the connection or the server ends; in the order in which they
 //!   arrived.
-//! - TP2. While a commit of a connection runs, its next rows are read; a second commit waits for
-//!   the first, and then nothing is read.
-//! - TP3. A connection without pending rows has no buffer, and after a while no parser: thousands
-//!   of connections may be open.
-//! - TP4. Parsed rows are lost only if their commit fails for `commit_retry`; then the connection
-//!   ends, and the log and `sys.ilp_rejects` have their number.
-//! - TP5. When the server stops, nothing more is read, parsed rows are committed, and the
+//! - While a commit of a connection runs, its next rows are read; a second commit waits for the
+//!   first, and then nothing is read.
+//! - ilp_tcp-1. A connection without pending rows has no buffer, and after a while no parser:
+//!   thousands of connections may be open.
+//! - ilp_tcp-2. Parsed rows are lost only if their commit fails for `commit_retry`; then the
+//!   connection ends, and the log and `sys.ilp_rejects` have their number.
+//! - ilp_tcp-3. When the server stops, nothing more is read, parsed rows are committed, and the
 //!   connection ends. A line without its end is dropped, whatever ends the connection.
-//! - TP7. No line is taken from a connection that speaks another protocol (`prelude`).
-//! - TP6. If keys are configured, no line is read before the client has signed with one of them
+//! - ilp_tcp-4. No line is taken from a connection that speaks another protocol (`prelude`).
+//! - If keys are configured, no line is read before the client has signed with one of them
 //!   (`auth`).
 //!
 //! Reading and parsing run on the runtime's own threads, `READ_BUDGET_BYTES` at a time; commits,
@@ -125,7 +125,7 @@ struct Connection {
     peer: String,
     connected: Connected,
     prelude: Prelude,
-    /// The parser; `None` while it has nothing to keep (TP3).
+    /// The parser; `None` while it has nothing to keep (ilp_tcp-1).
     parser: Option<Box<LineParser>>,
     /// The memory of the pending rows and of the incomplete line.
     reserved: Option<Reserved>,
@@ -213,7 +213,7 @@ impl Connection {
                 self.working = None;
                 self.settle(outcome)
             }
-            // The server stops (TP5).
+            // The server stops (ilp_tcp-3).
             () = stopping(&mut phase) => Err(End::Closed),
             () = until(commit_at) => {
                 self.start_commit();
@@ -242,7 +242,7 @@ impl Connection {
         })
     }
 
-    /// Returns the time at which the parser may be dropped (TP3).
+    /// Returns the time at which the parser may be dropped (ilp_tcp-1).
     fn forget_at(&self) -> Option<Instant> {
         let parser = self.parser.as_ref()?;
         (parser.rows() == 0 && parser.pending_bytes() == 0).then(|| self.active + PARSER_KEPT)
@@ -253,7 +253,7 @@ impl Connection {
         (!timeout.is_zero()).then(|| self.active + timeout)
     }
 
-    /// Returns the time of the next check whether the incomplete line has to be dropped (IL3).
+    /// Returns the time of the next check whether the incomplete line has to be dropped (ilp-2).
     fn line_at(&self) -> Option<Instant> {
         let given_up = self.line_start? + LINE_TIMEOUT;
         Some(given_up.max(Instant::now() + LINE_TICK))
@@ -291,8 +291,8 @@ impl Connection {
         Ok(())
     }
 
-    /// Commits the own rows first, and drops an incomplete line after some time (IL3): a connection
-    /// that waits for memory must not hold memory for which others wait.
+    /// Commits the own rows first, and drops an incomplete line after some time (ilp-2): a
+    /// connection that waits for memory must not hold memory for which others wait.
     async fn wait_for_memory(&mut self) -> Result<Option<Reserved>, End> {
         if let Some(working) = self.working.take() {
             let outcome = working.await;
@@ -345,7 +345,7 @@ impl Connection {
         ReadState::More
     }
 
-    /// Parses the bytes that are lines (TP7).
+    /// Parses the bytes that are lines (ilp_tcp-4).
     fn feed(&mut self, bytes: &[u8]) -> Result<(), End> {
         if self.prelude.is_over() {
             return self.parse(bytes);
@@ -492,7 +492,7 @@ impl Connection {
         }
     }
 
-    /// Logs and counts lost rows (TP4).
+    /// Logs and counts lost rows (ilp_tcp-2).
     fn lost(&self, rows: u64, why: &str) {
         let peer = &self.peer;
         let text = format_args!("{peer}: {rows} rows are lost: {why}");

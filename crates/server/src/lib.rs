@@ -1,11 +1,11 @@
 //! The server: SQL over PostgreSQL's protocol and HTTP, the line protocol over HTTP and TCP.
 //!
-//! - SV1. Listeners are bound before anything else, so that a taken port fails at once.
-//! - SV2. Connections have threads apart from those of statements; each statement runs in a lane
-//!   with threads of its own (`lanes`), except those that are known to be quick; commits run on
-//!   threads that may block. No connection delays the answers of another.
-//! - SV3. A server that is told to stop accepts nothing new, finishes the work in progress, flushes
-//!   the memtables and writes a checkpoint: the next start has nothing to replay.
+//! - Listeners are bound before anything else, so that a taken port fails at once.
+//! - Connections have threads apart from those of statements; each statement runs in a lane with
+//!   threads of its own (`lanes`), except those that are known to be quick; commits run on threads
+//!   that may block. No connection delays the answers of another.
+//! - server-1. A server that is told to stop accepts nothing new, finishes the work in progress,
+//!   flushes the memtables and writes a checkpoint: the next start has nothing to replay.
 //!
 //! Values as text are here too (`value_text`, `json`), since every protocol and output needs them.
 //! Not here: parsing lines (`ingest`), storing (`storage`), SQL (`query`), reading configuration

@@ -1,7 +1,7 @@
 //! Metrics of the server, in Prometheus' text format (docs/server.md has a list).
 //!
-//! - ME1. Updating a metric costs one atomic addition; only those with a label of many values take
-//!   a lock, and their values are constants of the program, so their number is bounded.
+//! - Updating a metric costs one atomic addition; only those with a label of many values take a
+//!   lock, and their values are constants of the program, so their number is bounded.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;

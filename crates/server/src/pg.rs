@@ -1,10 +1,9 @@
 //! PostgreSQL's protocol, version 3.0, for unmodified PostgreSQL clients.
 //!
-//! - PG1. A client can break its own connection and no other: messages, and the state kept between
-//!   them, are bounded (message_reader-2, `connection` CO3), and each connection is a task of its
-//!   own.
-//! - PG2. Before the login a client can execute nothing, and learns nothing about the database.
-//! - PG3. A text in the protocol is read and written as PostgreSQL does; a statement has the same
+//! - A client can break its own connection and no other: messages, and the state kept between them,
+//!   are bounded (message_reader-2, connection-3), and each connection is a task of its own.
+//! - Before the login a client can execute nothing, and learns nothing about the database.
+//! - A text in the protocol is read and written as PostgreSQL does; a statement has the same
 //!   meaning as over HTTP, since the same engine executes it.
 //!
 //! The path of a connection: bytes (`wire`) become messages (`message_reader`), the first of which

@@ -1,6 +1,6 @@
 //! Results as files: CSV, PostgreSQL's text, JSON, Parquet and Arrow, a batch at a time.
 //!
-//! - RS1. A writer holds no more than a bounded part of a result.
+//! - results-1. A writer holds no more than a bounded part of a result.
 //!
 //! The text of a value is made in `value_text`. Not here: tables for people (`tidegate`), and the
 //! JSON of `/exec` (`http`).

@@ -179,7 +179,7 @@ struct Ending {
     database: Arc<Database>,
 }
 
-/// Closes the database properly (SV3).
+/// Closes the database properly (server-1).
 fn end(ending: Ending) -> Result<()> {
     let Ending { network, streams, queries, server, services, writing, ticking, database } = ending;
     let (log, (network, backends)) = (Arc::clone(&server.log), network);

@@ -1,7 +1,7 @@
 //! The socket of a connection, in plain text or through TLS.
 //!
-//! - SO1. A wait for bytes without a buffer (`readable`) also ends for bytes that were received
-//!   with others and are decrypted already.
+//! - socket-1. A wait for bytes without a buffer (`readable`) also ends for bytes that were
+//!   received with others and are decrypted already.
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
@@ -38,7 +38,7 @@ impl Socket {
         self.stream().set_zero_linger()
     }
 
-    /// Waits until there may be bytes to read, or the end (SO1).
+    /// Waits until there may be bytes to read, or the end (socket-1).
     pub(crate) async fn readable(&self) -> io::Result<()> {
         if let Socket::Tls(stream) = self
             && !stream.get_ref().1.wants_read()

@@ -1,12 +1,13 @@
 //! TLS 1.2 and 1.3 for every listener: certificates, their key, and certificates of clients.
 //!
-//! - TL1. The key is a secret: a file that other users of the machine can read is refused.
-//! - TL2. Changed files are used for later connections; if certificate and key do not match, the
-//!   earlier ones stay.
-//! - TL3. Each protocol has its own name in the handshake (ALPN), and refuses clients that name
-//!   another: a message for one protocol is never read as one of the other.
+//! - server_tls-1. The key is a secret: a file that other users of the machine can read is refused.
+//! - server_tls-2. Changed files are used for later connections; if certificate and key do not
+//!   match, the earlier ones stay.
+//! - server_tls-3. Each protocol has its own name in the handshake (ALPN), and refuses clients that
+//!   name another: a message for one protocol is never read as one of the other.
 //!
-//! - TL4. A connection keeps the certificate that it was accepted with, after a reload too.
+//! - server_tls-4. A connection keeps the certificate that it was accepted with, after a reload
+//!   too.
 //!
 //! Not here: the way in which a protocol begins TLS (`pg`, `http`).
 
@@ -40,7 +41,7 @@ const HTTP_PROTOCOL: &[u8] = b"http/1.1";
 pub(crate) const TLS_HANDSHAKE: u8 = 0x16;
 /// The most sessions of HTTP's clients that may be resumed.
 const SESSIONS_MAX: usize = 256;
-/// The interval at which the files are checked for changes (TL2).
+/// The interval at which the files are checked for changes (server_tls-2).
 const LOOK_AGAIN: Duration = Duration::from_secs(5);
 
 /// The reason why TLS cannot be set up.
@@ -103,12 +104,12 @@ struct Current {
     looked: Instant,
 }
 
-/// An acceptor for each protocol, which refuses the other one (TL3).
+/// An acceptor for each protocol, which refuses the other one (server_tls-3).
 #[derive(Clone)]
 struct Acceptors {
     http: TlsAcceptor,
     pg: TlsAcceptor,
-    /// The hash of the certificate, to which a login can be bound (TL4).
+    /// The hash of the certificate, to which a login can be bound (server_tls-4).
     end_point: Option<Arc<[u8]>>,
 }
 
@@ -134,8 +135,8 @@ impl Tls {
         self.config.mode == TlsMode::Require
     }
 
-    /// Returns the acceptor for a new connection of PostgreSQL's protocol (TL2), with the hash of
-    /// its certificate, if a login can be bound to it (TL4).
+    /// Returns the acceptor for a new connection of PostgreSQL's protocol (server_tls-2), with the
+    /// hash of its certificate, if a login can be bound to it (server_tls-4).
     pub(crate) fn acceptor(&self) -> (TlsAcceptor, Option<Arc<[u8]>>) {
         let Acceptors { pg, end_point, .. } = self.current();
         (pg, end_point)
@@ -196,7 +197,7 @@ fn acceptors(config: &TlsConfig) -> Result<Acceptors, TlsError> {
     let mut http = pg.clone();
     pg.alpn_protocols = vec![PG_PROTOCOL.to_vec()];
     http.alpn_protocols = vec![HTTP_PROTOCOL.to_vec()];
-    // A session of one listener is not resumed at the other (TL3).
+    // A session of one listener is not resumed at the other (server_tls-3).
     http.session_storage = ServerSessionMemoryCache::new(SESSIONS_MAX);
     let [pg, http] = [pg, http].map(|config| TlsAcceptor::from(Arc::new(config)));
     Ok(Acceptors { http, pg, end_point })
@@ -214,7 +215,7 @@ fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
 }
 
 fn private_key(path: &Path) -> Result<PrivateKeyDer<'static>, TlsError> {
-    // The key must not be readable for others (TL1).
+    // The key must not be readable for others (server_tls-1).
     if path.metadata().is_ok_and(|metadata| metadata.mode() & 0o077 != 0) {
         return Err(TlsError::OpenKey { path: path.to_owned() });
     }

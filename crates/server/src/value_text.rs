@@ -1,7 +1,6 @@
 //! Result values as text, the same for all formats and protocols.
 //!
-//! - value_text-1. The text of a value reads back as the same value when its column has the same
-//!   type.
+//! - The text of a value reads back as the same value when its column has the same type.
 //!
 //! Numbers are written with the shortest digits that say which number it is, instants as ISO 8601
 //! in UTC, intervals as PostgreSQL shows them, bytes as `\x` and hex, UUIDs with hyphens, IPv4

@@ -1,5 +1,5 @@
-//! WI3, WI4, BO1, decompression-1, decompression-2, MP1 of `server::http`: a request is the same
-//! wherever its bytes are split, and the memory of its body is bounded.
+//! http_wire-3, wire_head-1, wire_body-1, decompression-1, decompression-2, multipart-1: a request
+//! is the same wherever its bytes are split, and the memory of its body is bounded.
 //!
 //! The first byte says how the rest is sent: as a whole request, or as the body of one, in chunks,
 //! compressed, or both. The second byte selects the encoding and the multipart format. Two numbers
@@ -43,9 +43,9 @@ pub(crate) fn check(bytes: &[u8]) {
     ends.sort_unstable();
     let whole = read(&[&request], &body_encoding);
     let cut = [&request[..ends[0]], &request[ends[0]..ends[1]], &request[ends[1]..]];
-    assert_eq!(read(&cut, &body_encoding), whole);
+    assert_eq!(read(&cut, &body_encoding), whole, "decompression-2, multipart-1");
     let small: Vec<&[u8]> = request.chunks(1 + cuts[0] % 7).collect();
-    assert_eq!(read(&small, &body_encoding), whole);
+    assert_eq!(read(&small, &body_encoding), whole, "decompression-2, multipart-1");
 }
 
 fn body_encoding(choice: u8) -> BodyEncoding {
@@ -117,7 +117,7 @@ fn read(pieces: &[&[u8]], body_encoding: &BodyEncoding) -> Outcome {
                 None => match HeadReader::default().take(&mut buffer, HEAD_BYTES) {
                     Err(_) => return Outcome::BadHead,
                     Ok(head) => {
-                        assert_eq!(head, None, "WI4");
+                        assert_eq!(head, None, "wire_head-1");
                         return Outcome::NoHead;
                     }
                 },

@@ -16,7 +16,7 @@ use crate::tidy::tree::Tree;
 
 /// Crates whose headers still have numbers of the old kind, `W2`, or numbers without a citation. A
 /// crate is taken out when its last number of the old kind is gone.
-const OLD_NUMBERS: &[&str] = &["server"];
+const OLD_NUMBERS: &[&str] = &[];
 
 /// The file that has the list.
 const HERE: &str = "xtask/src/tidy/invariants.rs";

@@ -1,6 +1,6 @@
 //! Credentials that a client sends: the field `Authorization` of HTTP.
 //!
-//! - CR1. Credentials are secret: they have no form in which they could be logged.
+//! - credentials-1. Credentials are secret: they have no form in which they could be logged.
 
 use std::fmt;
 
@@ -14,7 +14,7 @@ pub(crate) enum Credentials {
     Token(String),
 }
 
-/// Prints no secret (CR1).
+/// Prints no secret (credentials-1).
 impl fmt::Debug for Credentials {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Credentials")
@@ -78,6 +78,6 @@ mod tests {
         for field in ["", "Basic", "Basic x", "Basic YWRtaW4=", "Digest x", "Basic gICA"] {
             check(field, None);
         }
-        assert_eq!(format!("{:?}", token("tg_x")), "Some(Credentials)", "CR1");
+        assert_eq!(format!("{:?}", token("tg_x")), "Some(Credentials)", "credentials-1");
     }
 }

@@ -1,11 +1,13 @@
 //! Counters of failed logins, and the delay of the next answer to one.
 //!
-//! - FL1. Failures are counted for an address, and for an address and a name. From the fifth on,
-//!   each waits twice as long, up to `DELAY_MAX`, and after those before it: parallel connections
-//!   have no more guesses than one.
-//! - FL2. A success forgets the failures of its address, and those of its name there; those of
-//!   other names stay, so that a client with an account of its own gets no more guesses at another.
-//! - FL3. At most `COUNTED_MAX` counters are kept; the one that is unused for longest goes first.
+//! - failures-1. Failures are counted for an address, and for an address and a name. From the fifth
+//!   on, each waits twice as long, up to `DELAY_MAX`, and after those before it: parallel
+//!   connections have no more guesses than one.
+//! - failures-2. A success forgets the failures of its address, and those of its name there; those
+//!   of other names stay, so that a client with an account of its own gets no more guesses at
+//!   another.
+//! - failures-3. At most `COUNTED_MAX` counters are kept; the one that is unused for longest goes
+//!   first.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
@@ -43,14 +45,14 @@ struct Counted {
 }
 
 impl Failures {
-    /// Counts a failure, and returns the time until it may be answered (FL1).
+    /// Counts a failure, and returns the time until it may be answered (failures-1).
     pub(super) fn failed(&mut self, address: IpAddr, name: &str, now: Instant) -> Duration {
         let name = self.hasher.hash_one(name);
         let of_address = self.count((address, None), now);
         of_address.max(self.count((address, Some(name)), now))
     }
 
-    /// Forgets failures (FL2).
+    /// Forgets failures (failures-2).
     pub(super) fn succeeded(&mut self, address: IpAddr, name: &str) {
         self.counted.remove(&(address, None));
         self.counted.remove(&(address, Some(self.hasher.hash_one(name))));
@@ -91,12 +93,19 @@ mod tests {
     #[test]
     fn the_fifth_failure_waits_and_each_waits_behind_those_before_it() {
         let (mut failures, now) = (Failures::default(), Instant::now());
-        assert_eq!(waits(&mut failures, "a", 7, now), [0, 0, 0, 0, 200, 600, 1_400], "FL1");
+        assert_eq!(waits(&mut failures, "a", 7, now), [0, 0, 0, 0, 200, 600, 1_400], "failures-1");
         let later = now + Duration::from_secs(100);
-        assert_eq!(waits(&mut failures, "b", 1, later), [1_600], "FL1: other names count as well");
+        assert_eq!(
+            waits(&mut failures, "b", 1, later),
+            [1_600],
+            "failures-1: other names count as well"
+        );
         let good = IpAddr::from([10, 0, 0, 2]);
         assert_eq!(failures.failed(good, "a", now), Duration::ZERO, "others do not wait");
-        assert!(waits(&mut failures, "a", 100, later).iter().all(|&wait| wait <= 60_000), "FL1");
+        assert!(
+            waits(&mut failures, "a", 100, later).iter().all(|&wait| wait <= 60_000),
+            "failures-1"
+        );
         assert_eq!(delay(u32::MAX), DELAY_MAX);
     }
 
@@ -105,9 +114,9 @@ mod tests {
         let (mut failures, now) = (Failures::default(), Instant::now());
         assert_eq!(waits(&mut failures, "admin", 4, now), [0; 4]);
         failures.succeeded(BAD, "own");
-        assert_eq!(waits(&mut failures, "admin", 1, now), [200], "FL2");
+        assert_eq!(waits(&mut failures, "admin", 1, now), [200], "failures-2");
         failures.succeeded(BAD, "admin");
-        assert_eq!(waits(&mut failures, "admin", 1, now), [0], "FL2");
+        assert_eq!(waits(&mut failures, "admin", 1, now), [0], "failures-2");
     }
 
     #[test]
@@ -116,6 +125,6 @@ mod tests {
         for number in 0..3_000_u32 {
             failures.failed(IpAddr::from(number.to_be_bytes()), "a", now);
         }
-        assert_eq!(failures.counted.len(), COUNTED_MAX, "FL3");
+        assert_eq!(failures.counted.len(), COUNTED_MAX, "failures-3");
     }
 }

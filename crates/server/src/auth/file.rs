@@ -1,10 +1,10 @@
 //! The file `conf/users.toml`: users beside those of the configuration, and their tokens.
 //!
-//! - UF1. A password is stored as a verifier and a token as its SHA-256: reading the file is not
-//!   enough to log in. Still, only its owner may read it.
-//! - UF2. A file is replaced as a whole: written new, synced, renamed. A process that changes it
-//!   holds `conf/users.lock` from reading it until the rename.
-//! - UF3. Unknown content is an error that names the line, and is never ignored.
+//! - auth_file-1. A password is stored as a verifier and a token as its SHA-256: reading the file
+//!   is not enough to log in. Still, only its owner may read it.
+//! - auth_file-2. A file is replaced as a whole: written new, synced, renamed. A process that
+//!   changes it holds `conf/users.lock` from reading it until the rename.
+//! - auth_file-3. Unknown content is an error that names the line, and is never ignored.
 //!
 //! Its format is TOML, so that it can be read and, with care, edited:
 //!
@@ -112,7 +112,7 @@ pub enum UserFileError {
 type Result<T> = std::result::Result<T, UserFileError>;
 
 impl UserFile {
-    /// Reads a file; a missing file counts as one without users (UF3).
+    /// Reads a file; a missing file counts as one without users (auth_file-3).
     ///
     /// # Errors
     /// If it cannot be read, is not valid, or is readable for other users of the machine.
@@ -126,7 +126,7 @@ impl UserFile {
             return Ok(UserFile::default());
         }
         if let Ok(metadata) = path.metadata() {
-            // UF1.
+            // auth_file-1.
             if metadata.mode() & 0o077 != 0 {
                 return Err(UserFileError::Open { path: path.to_owned() });
             }
@@ -138,7 +138,7 @@ impl UserFile {
         UserFile::parse(&String::from_utf8_lossy(&bytes), path)
     }
 
-    /// Changes a file, exclusively among all processes (UF2). If `change` fails, nothing is
+    /// Changes a file, exclusively among all processes (auth_file-2). If `change` fails, nothing is
     /// changed.
     ///
     /// # Errors
@@ -360,7 +360,7 @@ impl UserFile {
 struct Fields<'a>(&'a DeTable<'a>);
 
 impl<'a> Fields<'a> {
-    /// Checks that it has no unknown fields (UF3).
+    /// Checks that it has no unknown fields (auth_file-3).
     fn check(&self, known: &[&str]) -> std::result::Result<(), String> {
         match self.0.iter().find(|(name, _)| !known.contains(&name.get_ref().as_ref())) {
             Some((name, _)) => Err(format!("there is no field `{}`", name.get_ref())),
@@ -445,7 +445,7 @@ mod tests {
         .unwrap();
         let bytes = disk.read(&path()).unwrap();
         let text = String::from_utf8(bytes).unwrap();
-        assert!(!text.contains("a secret") && !text.contains(&token), "UF1: {text}");
+        assert!(!text.contains("a secret") && !text.contains(&token), "auth_file-1: {text}");
         assert!(token.starts_with("tg_") && token.len() == 46, "{token}");
         let file = UserFile::read(&disk, &path()).unwrap();
         assert_eq!(file.users[0].name, "ann \"a\\");
@@ -485,13 +485,13 @@ mod tests {
         ] {
             assert_eq!(error.unwrap_err().to_string(), expected);
         }
-        assert_eq!(disk.read(&path()).unwrap(), before, "UF2");
+        assert_eq!(disk.read(&path()).unwrap(), before, "auth_file-2");
     }
 
     #[track_caller]
     fn check_refused(text: &str, expected: &str) {
         let error = UserFile::parse(text, Path::new("u")).unwrap_err().to_string();
-        assert_eq!(error, expected, "UF3");
+        assert_eq!(error, expected, "auth_file-3");
     }
 
     #[test]

@@ -1,11 +1,11 @@
 //! SCRAM-SHA-256 (RFC 5802, RFC 7677), the server's side.
 //!
-//! - SC1. The stored form of a password (`verifier`) and the messages on the wire are not enough to
-//!   log in.
-//! - SC3. With channel binding, the client's proof covers the certificate that it has seen: a
+//! - The stored form of a password (`verifier`) and the messages on the wire are not enough to log
+//!   in.
+//! - scram-1. With channel binding, the client's proof covers the certificate that it has seen: a
 //!   machine in the middle, with a certificate of its own, gets no proof that is valid here.
-//! - SC4. Channel binding cannot be removed by a machine in the middle: a client that supports it,
-//!   and believes that it was not offered, is refused if it was.
+//! - scram-2. Channel binding cannot be removed by a machine in the middle: a client that supports
+//!   it, and believes that it was not offered, is refused if it was.
 //!
 //! Not here: the hash of the certificate (`tls`).
 
@@ -24,7 +24,7 @@ pub(crate) enum Refused {
     Message,
     /// The proof is wrong.
     Proof,
-    /// The client has not seen that channel binding was offered (SC4).
+    /// The client has not seen that channel binding was offered (scram-2).
     Downgraded,
 }
 
@@ -74,7 +74,7 @@ impl Scram {
         let (flag, rest) = message.split_once(',').ok_or(Refused::Message)?;
         let bound: &[u8] = match (flag, channel) {
             ("n", Channel::Unbound | Channel::Declined) | ("y", Channel::Unbound) => &[],
-            ("y", Channel::Declined) => return Err(Refused::Downgraded), // SC4
+            ("y", Channel::Declined) => return Err(Refused::Downgraded), // scram-2
             ("p=tls-server-end-point", Channel::Bound(hash)) => hash,
             _ => return Err(Refused::Message),
         };
@@ -108,7 +108,7 @@ impl Scram {
         let mut parts = without_proof.split(',');
         let binding = parts.next().and_then(|part| part.strip_prefix("c="));
         let nonce = parts.next().and_then(|part| part.strip_prefix("r="));
-        // SC3.
+        // scram-1.
         if binding != Some(BASE64.encode(&self.binding).as_str())
             || nonce != Some(self.nonce.as_str())
         {
@@ -208,9 +208,9 @@ mod tests {
             let second = proven("x", &begun, first, bound);
             begun.0.finish(second.as_bytes()).map(|_| ())
         };
-        assert_eq!(finish(b"ours"), Ok(()), "SC3");
-        assert_eq!(finish(b"theirs"), Err(Refused::Message), "SC3");
-        assert_eq!(finish(b""), Err(Refused::Message), "SC3");
+        assert_eq!(finish(b"ours"), Ok(()), "scram-1");
+        assert_eq!(finish(b"theirs"), Err(Refused::Message), "scram-1");
+        assert_eq!(finish(b""), Err(Refused::Message), "scram-1");
         for channel in [Channel::Unbound, Channel::Declined] {
             assert_eq!(begin(channel).unwrap_err(), Refused::Message, "it was not chosen");
         }
@@ -226,7 +226,7 @@ mod tests {
             begun.map(|_| ())
         };
         let (n, y) = ("n,,n=,r=a", "y,,n=,r=a");
-        assert_eq!(begin(y, Channel::Declined), Err(Refused::Downgraded), "SC4");
+        assert_eq!(begin(y, Channel::Declined), Err(Refused::Downgraded), "scram-2");
         assert_eq!((begin(y, Channel::Unbound), begin(n, Channel::Declined)), (Ok(()), Ok(())));
         for first in [n, y] {
             let begun = begin(first, Channel::Bound(b"ours"));

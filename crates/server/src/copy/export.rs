@@ -1,6 +1,6 @@
 //! Export: writes rows to a file.
 //!
-//! - XF1. The file gets its name only when it is complete and durable (`platform::RootFile`).
+//! - The file gets its name only when it is complete and durable (`platform::RootFile`).
 
 use std::io::{self, BufWriter, Write};
 use std::sync::Arc;

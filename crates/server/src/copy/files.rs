@@ -1,9 +1,10 @@
 //! Files that COPY may read and write: those below two directories, whatever links there are.
 //!
-//! - FO1. Both directories are opened once (`platform::Root`); no file is opened in another way.
-//! - FO2. A client that names a forbidden file learns nothing about it, not even whether it exists.
-//! - FO3. The directories hold nothing of the database: neither is one of its own, inside one, or
-//!   around one.
+//! - Both directories are opened once (`platform::Root`); no file is opened in another way.
+//! - copy_files-1. A client that names a forbidden file learns nothing about it, not even whether
+//!   it exists.
+//! - copy_files-2. The directories hold nothing of the database: neither is one of its own, inside
+//!   one, or around one.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -25,7 +26,7 @@ const FILES_MAX: usize = 10_000;
 pub(super) struct Files {
     import: Option<Root>,
     export: Option<Root>,
-    /// The log, which gets the details that the client does not get (FO2).
+    /// The log, which gets the details that the client does not get (copy_files-1).
     log: Option<Arc<Log>>,
 }
 
@@ -33,7 +34,7 @@ pub(super) struct Files {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum FolderError {
-    /// It lies in, or around, a directory of the database (FO3).
+    /// It lies in, or around, a directory of the database (copy_files-2).
     #[error("{key} = {} lies in, or around, a folder of the database: {}", .path.display(),
         .own.display())]
     OfDatabase {
@@ -126,7 +127,7 @@ impl Files {
         Ok(files)
     }
 
-    /// Makes the error of a refused file, and logs its details (FO2).
+    /// Makes the error of a refused file, and logs its details (copy_files-1).
     fn refusal(&self, path: &str, error: &RootError) -> CopyError {
         if let Some(log) = &self.log
             && !matches!(error, RootError::NotFound)

@@ -1,8 +1,8 @@
 //! Jobs, and the queue that decides which of them run.
 //!
-//! - JB1. A job runs on a thread of its own; when it ends, the next one that waits begins.
-//! - JB2. A handle that is dropped without being detached ends its job.
-//! - JB3. The final status of the last `ENDED_MAX` jobs is kept.
+//! - job-1. A job runs on a thread of its own; when it ends, the next one that waits begins.
+//! - job-2. A handle that is dropped without being detached ends its job.
+//! - job-3. The final status of the last `ENDED_MAX` jobs is kept.
 //!
 //! Not here: the work of jobs (`copy`), and their log tables (`log`).
 
@@ -25,7 +25,7 @@ use super::error::CopyError;
 
 /// The reason of jobs that the end of the server has ended.
 pub(super) const STOPPED: &str = "server stopped";
-/// The most ended jobs whose status is kept (JB3).
+/// The most ended jobs whose status is kept (job-3).
 const ENDED_MAX: usize = 1_024;
 
 /// The kind of work of a job.
@@ -275,7 +275,7 @@ pub(super) struct Queue {
 struct State {
     working: BTreeMap<String, Arc<Job>>,
     waiting: VecDeque<(Arc<Job>, Work)>,
-    /// The ids and statuses of the last jobs that ended (JB3).
+    /// The ids and statuses of the last jobs that ended (job-3).
     ended: VecDeque<(String, &'static str)>,
     is_stopping: bool,
 }
@@ -422,7 +422,7 @@ impl Inner {
     fn end(self: &Arc<Self>, job: &Arc<Job>, outcome: Result<Ended, CopyError>) {
         let outcome = outcome.map(Arc::new);
         let status = status(&outcome);
-        // A server that stops waits for running jobs, and so for this row (CJ3).
+        // A server that stops waits for running jobs, and so for this row (server_copy-2).
         self.log.ended(job, &outcome);
         {
             let mut state = self.queue.state();
@@ -433,7 +433,7 @@ impl Inner {
     }
 }
 
-/// A running job; at its end, also by a panic, others can begin (JB1).
+/// A running job; at its end, also by a panic, others can begin (job-1).
 struct RunningJob {
     inner: Arc<Inner>,
     job: Arc<Job>,
@@ -449,7 +449,7 @@ impl Drop for RunningJob {
     }
 }
 
-/// The handle of a job, for its client (JB2).
+/// The handle of a job, for its client (job-2).
 pub(crate) struct JobHandle {
     inner: Arc<Inner>,
     job: Arc<Job>,

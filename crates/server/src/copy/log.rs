@@ -1,9 +1,9 @@
 //! Log tables of jobs: `sys.text_import_log` and `sys.copy_rejects`.
 //!
-//! - CL1. No job fails because its log cannot be written; the server's log reports that.
-//! - CL2. A phase that begins and ends between two polls gets its rows all the same.
-//! - CL3. At most `copy.reject_rows_per_job` rejects of a job are kept, and one more row says that
-//!   there were more.
+//! - copy_log-1. No job fails because its log cannot be written; the server's log reports that.
+//! - A phase that begins and ends between two polls gets its rows all the same.
+//! - copy_log-2. At most `copy.reject_rows_per_job` rejects of a job are kept, and one more row
+//!   says that there were more.
 
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
@@ -158,7 +158,7 @@ impl CopyLog {
         self.append(&system_rows::append(LOG, rows.len(), columns));
     }
 
-    /// Appends rows; a failure goes to the server's log (CL1).
+    /// Appends rows; a failure goes to the server's log (copy_log-1).
     fn append(&self, append: &TableAppend) {
         let written =
             system_rows::write(&self.database, std::slice::from_ref(append), self.retention);
@@ -268,7 +268,7 @@ impl TakeRejects for Rejects {
         }
         let (ts, file) = (self.database.now_micros(), reject.file.to_owned());
         if self.rows_max <= state.kept {
-            // One row for all further rejects (CL3).
+            // One row for all further rejects (copy_log-2).
             state.is_full = true;
             let reason = "further rejects not recorded".to_owned();
             state.rows.push(RejectRow { ts, file, reason, ..RejectRow::default() });
@@ -317,7 +317,7 @@ fn reject_rows(job: &Job, rows: &[RejectRow]) -> TableAppend {
     system_rows::append(REJECTS, rows.len(), columns)
 }
 
-/// Writes the last row of jobs that have other rows, but no last one (CJ3 of `copy`).
+/// Writes the last row of jobs that have other rows, but no last one (server_copy-2).
 pub(super) async fn end_what_was_left(
     log: &CopyLog,
     engine: &Engine,

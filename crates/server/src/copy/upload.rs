@@ -1,12 +1,12 @@
 //! Upload: an import whose bytes are sent by a client, for example the body of a request.
 //!
-//! - UL1. At most `PIECES` pieces wait for the import: the sender is slowed down to its speed.
-//! - UL2. Only a complete upload is imported: one that is dropped, or cut off, fails.
-//! - UL3. It takes a place among the jobs when it has `PIECE_BYTES` for the import, or its end: a
-//!   client that pauses before it sends delays no other job.
-//! - UL4. While it runs and other jobs wait, its client must send `MIN_BYTES_PER_SECOND` a second,
-//!   except for pauses of `copy.idle_timeout` in total; a slower upload is ended, and another job
-//!   starts.
+//! - upload-1. At most `PIECES` pieces wait for the import: the sender is slowed down to its speed.
+//! - upload-2. Only a complete upload is imported: one that is dropped, or cut off, fails.
+//! - upload-3. It takes a place among the jobs when it has `PIECE_BYTES` for the import, or its
+//!   end: a client that pauses before it sends delays no other job.
+//! - upload-4. While it runs and other jobs wait, its client must send `MIN_BYTES_PER_SECOND` a
+//!   second, except for pauses of `copy.idle_timeout` in total; a slower upload is ended, and
+//!   another job starts.
 
 use std::io::{self, ErrorKind, Read};
 use std::path::PathBuf;
@@ -27,12 +27,12 @@ use super::log::Rejects;
 use super::{Inner, run_import};
 use crate::budget::{OverBudget, Reservation};
 
-/// The most pieces that wait for the import (UL1).
+/// The most pieces that wait for the import (upload-1).
 const PIECES: usize = 8;
 /// The size up to which small pieces are combined.
 const PIECE_BYTES: usize = 256 << 10;
 
-/// The bytes per second from which on an upload is not slow (UL4).
+/// The bytes per second from which on an upload is not slow (upload-4).
 const MIN_BYTES_PER_SECOND: f64 = (64 << 10) as f64;
 /// The interval at which an import that waits for its client checks whether other jobs wait.
 const LOOK: Duration = Duration::from_millis(250);
@@ -52,7 +52,7 @@ pub(crate) struct Upload {
     reservation: Option<Reservation>,
 }
 
-/// The state of an upload: waiting for its first bytes, or among the jobs (UL3).
+/// The state of an upload: waiting for its first bytes, or among the jobs (upload-3).
 enum State {
     Collecting { inner: Arc<Inner>, job: Arc<Job>, work: Mutex<Option<Work>> },
     Begun(JobHandle),
@@ -115,7 +115,7 @@ impl Upload {
         &self.job().id
     }
 
-    /// Takes a place among the jobs, if it has none (UL3).
+    /// Takes a place among the jobs, if it has none (upload-3).
     async fn begin_job(&mut self) -> Result<(), CopyError> {
         let State::Collecting { inner, job, work } = &self.state else { return Ok(()) };
         let work = work.lock().unwrap_or_else(PoisonError::into_inner).take();
@@ -213,18 +213,18 @@ struct Reader {
     runtime: Handle,
     idle_check: IdleCheck,
     /// The time that the import has waited for its client, less that which its bytes are worth
-    /// (UL4).
+    /// (upload-4).
     idle: Duration,
 }
 
-/// The check of an import that waits for its client while other jobs wait (UL4).
+/// The check of an import that waits for its client while other jobs wait (upload-4).
 struct IdleCheck {
     inner: Weak<Inner>,
     job: Weak<Job>,
 }
 
 impl Reader {
-    /// Waits for the next piece, with a bound while other jobs wait (UL4).
+    /// Waits for the next piece, with a bound while other jobs wait (upload-4).
     fn next(&mut self) -> io::Result<Option<Piece>> {
         loop {
             let start = Instant::now();
@@ -270,7 +270,7 @@ impl Read for Reader {
             match self.next()? {
                 Some(Piece::Bytes(bytes)) => self.piece = bytes,
                 Some(Piece::End) => self.is_over = true,
-                // The sender was dropped before the end (UL2).
+                // The sender was dropped before the end (upload-2).
                 None => {
                     let why = "the upload ended before its end";
                     return Err(io::Error::new(ErrorKind::UnexpectedEof, why));

@@ -2,8 +2,7 @@
 //!
 //! - compression-1. All bytes that are pushed are returned by the same call, so that no client
 //!   waits for rows that are ready.
-//! - compression-2. An answer has one encoder with a window of its own, 1 MiB at most, whatever its
-//!   length.
+//! - An answer has one encoder with a window of its own, 1 MiB at most, whatever its length.
 
 use std::io::Write;
 use std::mem;

@@ -1,15 +1,15 @@
 //! `/exec`: one statement, and its answer as JSON.
 //!
-//! - EX1. A statement runs on the threads of its place, and so does the writing of its rows; at
+//! - exec-1. A statement runs on the threads of its place, and so does the writing of its rows; at
 //!   most `QUEUE` parts of an answer wait, and a large one is the only one and delays the rest, so
 //!   that its batch stays charged to the statement: a slow client slows its statement down and
 //!   costs no memory that is counted nowhere. Its admission permit goes to another statement
 //!   meanwhile (streaming_slot-1). A cancel runs on the thread of its connection and needs no
 //!   permit: it must work when others have all of them. It also ends a statement whose client reads
 //!   nothing.
-//! - EX2. The statement ends when the client has gone, or the connection is closed.
-//! - EX3. Nothing is sent before the first part of an answer is full or the whole answer is ready,
-//!   so that most errors have a status of their own.
+//! - exec-2. The statement ends when the client has gone, or the connection is closed.
+//! - Nothing is sent before the first part of an answer is full or the whole answer is ready, so
+//!   that most errors have a status of their own.
 //!
 //! Not here: the statements themselves (`query`).
 
@@ -48,11 +48,11 @@ pub(super) use request::{PARAMETERS, STATEMENT_TIMEOUT, TIMEOUT, timeout as time
 use rows::{RowText, arrays, push_columns};
 pub(super) use running::{Place, Running};
 
-/// The most parts of an answer that wait for the client (EX1).
+/// The most parts of an answer that wait for the client (exec-1).
 const QUEUE: usize = 2;
 /// The bytes of a part.
 pub(super) const PART_BYTES: usize = 64 << 10;
-/// The bytes of a part that is sent alone (EX1): one row can be as long as a statement's memory.
+/// The bytes of a part that is sent alone (exec-1): one row can be as long as a statement's memory.
 const LARGE_PART_BYTES: usize = 256 << 10;
 /// The maximal number of rows that are written before the size of a part is checked.
 const GROUP_ROWS: usize = 256;
@@ -90,7 +90,7 @@ impl Refusal {
     }
 
     /// Replaces the error of a read-only session if the method is the reason: POST may change data
-    /// (`guard` GD6).
+    /// (guard-6).
     pub(super) fn by_get(self, only_reads: bool) -> Refusal {
         if !only_reads || self.code != READ_ONLY {
             return self;
@@ -285,7 +285,7 @@ pub(super) async fn deliver(
                 }
                 is_started = true;
                 if context.is_head() {
-                    // The statement ends here (EX2).
+                    // The statement ends here (exec-2).
                     return (context.end_chunks(After::KeepAlive).await, DONE);
                 }
                 if context.chunk(bytes).await.is_err() {
@@ -364,7 +364,7 @@ impl Running {
     }
 }
 
-/// Sends the end of an answer. While the client is slow, other statements have the permit (EX1).
+/// Sends the end of an answer. While the client is slow, other statements have the permit (exec-1).
 pub(super) async fn send_last(
     last: Option<Piece>,
     sender: &Sender<Piece>,
@@ -643,7 +643,7 @@ pub(super) fn rows_of(batch: &RecordBatch, bytes: usize) -> usize {
     (batch.num_rows().saturating_mul(bytes) / all).clamp(1, batch.num_rows().max(1))
 }
 
-/// Waits until the client has taken all parts that were sent (EX1).
+/// Waits until the client has taken all parts that were sent (exec-1).
 pub(super) async fn taken(
     slot: &mut Option<StreamingSlot>,
     sender: &Sender<Piece>,

@@ -1,11 +1,12 @@
 //! `/exp`: the rows of a query as a file.
 //!
-//! - XP1. Rows are sent as they are computed, in bounded memory, like those of `/exec` (EX1, EX2).
-//! - XP2. An answer that ends regularly is complete: if the query fails, the answer ends without
+//! - exp-1. Rows are sent as they are computed, in bounded memory, like those of `/exec` (exec-1,
+//!   exec-2).
+//! - exp-2. An answer that ends regularly is complete: if the query fails, the answer ends without
 //!   its last chunk, and for HTTP/1.0, which has no chunks, with a reset of the connection.
-//! - XP3. No parameter adds a header field to the answer, or a directory to the file name.
-//! - XP4. The last rows of a query are counted in the memory budget of connections.
-//! - XP5. At most about `WRITTEN_BYTES` of rows wait for the client in the written form; the rest
+//! - exp-3. No parameter adds a header field to the answer, or a directory to the file name.
+//! - exp-4. The last rows of a query are counted in the memory budget of connections.
+//! - exp-5. At most about `WRITTEN_BYTES` of rows wait for the client in the written form; the rest
 //!   of their batch is charged to the statement.
 
 use std::collections::VecDeque;
@@ -39,7 +40,7 @@ use crate::server_state::{CountedQuery, Services};
 
 /// The most rows of a request for the last rows: they are held until the end of the query.
 const LAST_ROWS_MAX: u64 = 1_000_000;
-/// The most bytes of those rows for one request (XP4).
+/// The most bytes of those rows for one request (exp-4).
 const LAST_BYTES_MAX: usize = 256 << 20;
 /// The least timeout of a file that the client keeps, unless the client sets another one.
 const FILE_TIMEOUT: Duration = Duration::from_mins(5);
@@ -189,7 +190,7 @@ fn parquet(params: &Params) -> Result<ParquetForm, Refusal> {
     })
 }
 
-/// Removes all signs that may not stand in a file name (XP3).
+/// Removes all signs that may not stand in a file name (exp-3).
 fn harmless(name: &str) -> String {
     let is_fine = |char: &char| (' '..='~').contains(char) && !matches!(char, '"' | '\\' | '/');
     name.chars().filter(is_fine).take(200).collect()
@@ -267,7 +268,7 @@ async fn run(
                 Err(refusal) if !writing.sent_any => {
                     Some(Piece::Whole(refusal.response(&id), refusal.code))
                 }
-                Err(refusal) => Some(Piece::Cut(refusal.code)), // XP2
+                Err(refusal) => Some(Piece::Cut(refusal.code)), // exp-2
             };
             send_last(last, &writing.sender, &mut writing.slot).await;
         });
@@ -457,7 +458,7 @@ impl Writing {
 }
 
 /// The bytes of rows that are written at a time: they wait for the client without being charged to
-/// the statement, as the batch is (XP5).
+/// the statement, as the batch is (exp-5).
 const WRITTEN_BYTES: usize = 256 << 10;
 
 /// The reason why there are no more rows.
@@ -465,9 +466,9 @@ enum Ended {
     /// The receiver has gone.
     Abandoned,
     Failed(QueryError),
-    /// The rows that have to be held are too many bytes (XP1).
+    /// The rows that have to be held are too many bytes (exp-1).
     TooLarge,
-    /// The budget of connections has no room for them (XP4).
+    /// The budget of connections has no room for them (exp-4).
     NoMemory(OverBudget),
     /// The format cannot represent one of the values.
     NotWritten(String),
@@ -550,18 +551,18 @@ mod tests {
             let texts = StringArray::from_iter_values((0..rows).map(|_| "x".repeat(bytes)));
             RecordBatch::try_from_iter([("t", Arc::new(texts) as _)]).unwrap()
         };
-        assert_eq!(rows_of(&batch(1, 1_000), WRITTEN_BYTES), 1_000, "XP5");
+        assert_eq!(rows_of(&batch(1, 1_000), WRITTEN_BYTES), 1_000, "exp-5");
         let wide = rows_of(&batch(16 << 10, 100), WRITTEN_BYTES);
-        assert!((8..=16).contains(&wide), "XP5: {wide}");
-        assert_eq!(rows_of(&batch(1 << 20, 3), WRITTEN_BYTES), 1, "XP5");
-        assert_eq!(rows_of(&batch(1, 0), WRITTEN_BYTES), 1, "XP5");
+        assert!((8..=16).contains(&wide), "exp-5: {wide}");
+        assert_eq!(rows_of(&batch(1 << 20, 3), WRITTEN_BYTES), 1, "exp-5");
+        assert_eq!(rows_of(&batch(1, 0), WRITTEN_BYTES), 1, "exp-5");
     }
 
     #[test]
     fn no_name_does_harm() {
         let name = |text: &str| request(text).unwrap().file_name;
         let evil = name("query=x&filename=../../x%0d%0aSet-Cookie:a%22");
-        assert_eq!(evil, "....xSet-Cookie:a", "XP3");
+        assert_eq!(evil, "....xSet-Cookie:a", "exp-3");
         assert_eq!(name("query=x"), "tidegate-query-1763792405123.csv");
         assert_eq!(name("query=x&fmt=parquet&filename="), "tidegate-query-1763792405123.parquet");
     }

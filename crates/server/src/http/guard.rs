@@ -1,22 +1,22 @@
 //! Authentication of requests, and checks of the pages and hosts that they come from.
 //!
-//! - GD1. If a login is required, every route requires it except those that reveal only that the
-//!   server exists.
-//! - GD2. An unknown user, a wrong password and an expired token get the same answer, after the
+//! - guard-1. If a login is required, every route requires it except those that reveal only that
+//!   the server exists.
+//! - guard-2. An unknown user, a wrong password and an expired token get the same answer, after the
 //!   same work and the same wait (auth-2, auth-3).
-//! - GD3. Passwords are checked on blocking threads (`auth`), once for all requests with the same
-//!   credentials.
-//! - GD4. A page of another origin may send requests if `http.cors_origins` lists the origin, and
-//!   is refused otherwise, with or without a login: no web page reads or writes a server that its
-//!   viewer can reach. A new route is guarded (routes-1).
-//! - GD5. A `Host` that is no name of this server is refused: a page whose name was made to resolve
-//!   to this server (DNS rebinding) would count as one of ours. Names are addresses, `localhost`,
-//!   names without a point, and those of `http.hosts`; a server for other machines that requires a
-//!   login may have any name, because no browser sends a password to a page under a name that it
-//!   was not entered for.
-//! - GD6. GET and HEAD only read: a browser sends them for any link, with the password that it
+//! - guard-3. Passwords are checked on blocking threads (`auth`), once for all requests with the
+//!   same credentials.
+//! - guard-4. A page of another origin may send requests if `http.cors_origins` lists the origin,
+//!   and is refused otherwise, with or without a login: no web page reads or writes a server that
+//!   its viewer can reach. A new route is guarded (routes-1).
+//! - guard-5. A `Host` that is no name of this server is refused: a page whose name was made to
+//!   resolve to this server (DNS rebinding) would count as one of ours. Names are addresses,
+//!   `localhost`, names without a point, and those of `http.hosts`; a server for other machines
+//!   that requires a login may have any name, because no browser sends a password to a page under a
+//!   name that it was not entered for.
+//! - guard-6. GET and HEAD only read: a browser sends them for any link, with the password that it
 //!   remembers.
-//! - GD7. A request that a proxy has forwarded counts as one from another machine, whatever its
+//! - guard-7. A request that a proxy has forwarded counts as one from another machine, whatever its
 //!   peer.
 //!
 //! Not here: authorization (`query::rights`).
@@ -79,7 +79,7 @@ fn is_for_others(listen: Option<SocketAddr>) -> bool {
     listen.is_some_and(|address| !address.ip().is_loopback())
 }
 
-/// Returns true if header fields say that a proxy has forwarded the request (GD7).
+/// Returns true if header fields say that a proxy has forwarded the request (guard-7).
 fn is_forwarded(head: &Head) -> bool {
     head.field_names().any(|name| FORWARDED.contains(&name) || name.starts_with(FORWARDED_PREFIX))
 }
@@ -110,7 +110,7 @@ async fn login(context: &RequestContext<'_>) -> Result<Login, Unknown> {
     let authorization = context.head.field("authorization").ok_or(Unknown::Silent)?;
     let now = context.now().div_euclid(1_000_000);
     if let Some(login) = server.users.cached_login(authorization, now) {
-        return Ok(login); // GD3
+        return Ok(login); // guard-3
     }
     if let Some(login) = server.users.log_in(authorization, now).await {
         let user = &login.user;
@@ -148,7 +148,7 @@ fn foreign_origin<'a>(context: &'a RequestContext<'_>) -> Option<&'a str> {
     Some(origin).filter(|_| !of_origin.eq_ignore_ascii_case(host))
 }
 
-/// Returns the foreign origin of a request if it is one of `http.cors_origins` (GD4).
+/// Returns the foreign origin of a request if it is one of `http.cors_origins` (guard-4).
 fn listed_origin<'a>(context: &'a RequestContext<'_>) -> Option<&'a str> {
     let listed = &context.server.config.http.cors_origins;
     foreign_origin(context).filter(|it| listed.iter().any(|known| it.eq_ignore_ascii_case(known)))
@@ -162,7 +162,7 @@ fn without_port(host: &str) -> &str {
     }
 }
 
-/// Returns true if a name is one of this server (GD5).
+/// Returns true if a name is one of this server (guard-5).
 fn is_own_name(name: &str, listed: &[String]) -> bool {
     let name = name.to_ascii_lowercase();
     let is_local = name == "localhost" || name.ends_with(".localhost");
@@ -172,7 +172,7 @@ fn is_own_name(name: &str, listed: &[String]) -> bool {
     is_local || is_short || is_listed || name.parse::<IpAddr>().is_ok()
 }
 
-/// Returns true if the request names a host that is not this server (GD5).
+/// Returns true if the request names a host that is not this server (guard-5).
 fn is_renamed(context: &RequestContext<'_>, kind: ListenerKind) -> bool {
     let config = &context.server.config;
     let is_any_name_fine = match kind {
@@ -186,7 +186,7 @@ fn is_renamed(context: &RequestContext<'_>, kind: ListenerKind) -> bool {
     !is_any_name_fine && !is_own_name(without_port(host), &config.http.hosts)
 }
 
-/// Returns true if a browser has sent a request for a page of another origin (GD4).
+/// Returns true if a browser has sent a request for a page of another origin (guard-4).
 fn is_foreign(context: &RequestContext<'_>, reach: Reach) -> bool {
     // A link, an image or a form with GET has no `Origin`.
     let site = context.head.field("sec-fetch-site");
@@ -195,7 +195,8 @@ fn is_foreign(context: &RequestContext<'_>, reach: Reach) -> bool {
     foreign_origin(context).is_some() || is_elsewhere && !is_link
 }
 
-/// Returns the reason to refuse a request that a page of another origin may have sent (GD4, GD5).
+/// Returns the reason to refuse a request that a page of another origin may have sent (guard-4,
+/// guard-5).
 pub(super) fn foreign_page(
     context: &RequestContext<'_>,
     reach: Reach,
@@ -210,8 +211,8 @@ pub(super) fn foreign_page(
     is_foreign(context, reach).then_some("requests of web pages from elsewhere are refused")
 }
 
-/// Returns true if a request must change nothing (GD6). With `http.get_readonly = false`, a GET of
-/// a program may change data, and one of a browser may not.
+/// Returns true if a request must change nothing (guard-6). With `http.get_readonly = false`, a GET
+/// of a program may change data, and one of a browser may not.
 pub(super) fn only_reads(context: &RequestContext<'_>) -> bool {
     let (head, config) = (context.head, &context.server.config);
     head.only_reads() && (config.http.get_readonly || may_be_browser(head))
@@ -290,7 +291,7 @@ mod tests {
             ("localhost.evil.example", false),
             ("127.1", false),
         ] {
-            assert_eq!(is_own_name(without_port(host), &listed), expected, "GD5: {host}");
+            assert_eq!(is_own_name(without_port(host), &listed), expected, "guard-5: {host}");
         }
         assert!(is_own_name("evil.example", &["*".to_owned()]));
     }
@@ -309,7 +310,7 @@ mod tests {
             ("Origin: http://x\r\n", true),
             ("Cookie: a=b\r\n", true),
         ] {
-            assert_eq!(may_be_browser(&head(fields)), expected, "GD6: {fields}");
+            assert_eq!(may_be_browser(&head(fields)), expected, "guard-6: {fields}");
         }
     }
 
@@ -317,8 +318,8 @@ mod tests {
     fn proxies_name_themselves() {
         let fields = ["Via: 1.1 x", "X-Forwarded-For: 10.0.0.9", "x-forwarded-proto: https"];
         for field in fields.into_iter().chain(["Forwarded: for=10.0.0.9", "X-Real-IP: 10.0.0.9"]) {
-            assert!(is_forwarded(&head(&format!("{field}\r\n"))), "GD7: {field}");
+            assert!(is_forwarded(&head(&format!("{field}\r\n"))), "guard-7: {field}");
         }
-        assert!(!is_forwarded(&head("Accept: */*\r\n")), "GD7");
+        assert!(!is_forwarded(&head("Accept: */*\r\n")), "guard-7");
     }
 }

@@ -1,8 +1,8 @@
 //! `/imp`: imports a file into a table with one commit, or not at all.
 //!
-//! - IP1. The bytes of a body go to the import as they arrive; no more of them are held than it
-//!   lets wait.
-//! - IP2. A request that is not answered with success has changed nothing: bad values, a closed
+//! - The bytes of a body go to the import as they arrive; no more of them are held than it lets
+//!   wait.
+//! - imp-1. A request that is not answered with success has changed nothing: bad values, a closed
 //!   connection, and a full disk leave the table unchanged.
 //!
 //! The options of an import are in `request`, its answer in `answer`. Not here: the import
@@ -164,13 +164,13 @@ async fn take(
     tokio::select! {
         biased;
         ended = finish => ended,
-        // Without a client to answer, the import is ended (IP2).
+        // Without a client to answer, the import is ended (imp-1).
         () = context.wire.closed() => Err(Stopped::Disconnected),
     }
 }
 
 /// Passes bytes to the import. An import that waits for its start stops taking bytes, and the
-/// client may go meanwhile (IP2).
+/// client may go meanwhile (imp-1).
 async fn push(
     context: &mut RequestContext<'_>,
     receiving: &mut Receiving<'_>,

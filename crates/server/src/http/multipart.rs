@@ -1,11 +1,11 @@
 //! Parser of bodies with several parts (`multipart/form-data`), each by itself or as one text.
 //!
-//! - MP1. The result for a body does not depend on the pieces in which it arrives.
-//! - MP2. In the joined text, each part begins on a new line.
-//! - MP3. At most `FIELDS_BYTES` of a part's fields are kept, and of its content no more bytes than
-//!   a boundary has.
-//! - MP4. Bytes that are held back are not searched again when more arrive: small pieces cost no
-//!   more than large ones.
+//! - multipart-1. The result for a body does not depend on the pieces in which it arrives.
+//! - multipart-2. In the joined text, each part begins on a new line.
+//! - At most `FIELDS_BYTES` of a part's fields are kept, and of its content no more bytes than a
+//!   boundary has.
+//! - multipart-3. Bytes that are held back are not searched again when more arrive: small pieces
+//!   cost no more than large ones.
 //!
 //! Not here: the meaning of a part's fields, except its name.
 
@@ -29,7 +29,7 @@ pub(crate) trait PartSink {
     fn text(&mut self, bytes: &[u8]);
 }
 
-/// A sink that joins all parts into one text (MP2).
+/// A sink that joins all parts into one text (multipart-2).
 struct Joined<'a> {
     text: &'a mut Vec<u8>,
     is_open: &'a mut bool,
@@ -59,10 +59,10 @@ pub(crate) struct Multipart {
     state: State,
     /// The bytes that cannot be interpreted without those that follow.
     held: Vec<u8>,
-    /// The number of bytes at the front of `held` that were searched without a find (MP4).
+    /// The number of bytes at the front of `held` that were searched without a find (multipart-3).
     searched: usize,
-    /// `is_open` is true if the text ends within a line (MP2), `is_new` if that line belongs to an
-    /// earlier part.
+    /// `is_open` is true if the text ends within a line (multipart-2), `is_new` if that line
+    /// belongs to an earlier part.
     is_open: bool,
     is_new: bool,
 }
@@ -280,7 +280,7 @@ fn parameter_value(text: &str) -> Option<(String, &str)> {
 mod tests {
     use super::*;
 
-    /// Checks the result for a body, cut at every place (MP1).
+    /// Checks the result for a body, cut at every place (multipart-1).
     #[track_caller]
     fn check(body: &str, expected: Result<&str, &'static str>) {
         for cut in 0..=body.len() {
@@ -293,7 +293,7 @@ mod tests {
                 .and_then(|()| parts.finish());
             let found = outcome.map(|()| String::from_utf8(text).unwrap());
             let found = found.as_deref().map_err(|&BadParts(why)| why);
-            assert_eq!(found, expected, "MP1: {body:?} cut at {cut}");
+            assert_eq!(found, expected, "multipart-1: {body:?} cut at {cut}");
         }
     }
 
@@ -353,7 +353,7 @@ mod tests {
             [(" ", 1), ("\t ", 3), ("\r", 3), ("\n", 2), ("A: b", 6), ("\r\n", 8), ("\r\n", 0)]
         {
             parts.push(piece.as_bytes(), &mut text).unwrap();
-            assert_eq!(parts.searched, searched, "MP4: behind {piece:?}");
+            assert_eq!(parts.searched, searched, "multipart-3: behind {piece:?}");
         }
     }
 }

@@ -1,10 +1,9 @@
 //! Query-string and form parameters.
 //!
-//! - PA1. Decoded texts are UTF-8, anything else is an error. If a name is given twice, its last
-//!   value counts.
-//! - PA2. Only parameters that the route declares can be read, so that the description of routes
-//!   has all of them (`routes::openapi` OA1). A test of each handler checks that it reads all of
-//!   them.
+//! - params-1. Decoded texts are UTF-8, anything else is an error. If a name is given twice, its
+//!   last value counts.
+//! - params-2. Only parameters that the route declares can be read, so that the description of
+//!   routes has all of them (openapi-1). A test of each handler checks that it reads all of them.
 
 use std::collections::HashMap;
 
@@ -21,7 +20,7 @@ pub(crate) struct Params {
     pub(crate) bound: Vec<Parameter>,
 }
 
-/// The error of a text with malformed percent signs, or that is not UTF-8 (PA1).
+/// The error of a text with malformed percent signs, or that is not UTF-8 (params-1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct NotDecodable;
 
@@ -55,7 +54,7 @@ impl Params {
     }
 
     pub(crate) fn find(&self, name: &str) -> Option<&str> {
-        assert!(self.is_declared(name), "PA2: {name}");
+        assert!(self.is_declared(name), "params-2: {name}");
         #[cfg(test)]
         tests::READ.with_borrow_mut(|read| read.insert(name.to_owned()));
         self.named.get(name).map(String::as_str)
@@ -144,7 +143,7 @@ pub(super) mod tests {
             matches!(spec.place, ParameterPlace::Query | ParameterPlace::RequiredQuery)
         });
         let declared = of_query.map(|spec| spec.name.to_owned()).collect::<BTreeSet<_>>();
-        assert_eq!(READ.take(), declared, "PA2");
+        assert_eq!(READ.take(), declared, "params-2");
     }
 
     const SPECS: &[ParameterSpec] = &[ParameterSpec::query("q", ParameterType::Text, "")];
@@ -174,7 +173,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    #[should_panic(expected = "PA2: x")]
+    #[should_panic(expected = "params-2: x")]
     fn a_parameter_that_the_route_does_not_declare_is_not_read() {
         let _ = Params::parse("x=1", SPECS).map(|params| params.is_on("x"));
     }

@@ -36,7 +36,7 @@ pub(super) struct Access {
 }
 
 impl Access {
-    /// Pages of this server, after a login if the server requires one (`guard` GD1, GD4).
+    /// Pages of this server, after a login if the server requires one (guard-1, guard-4).
     pub(super) const GUARDED: Access =
         Access { reach: Reach::Own, login: LoginRule::AsConfigured, on_admin: false };
     /// All requests, on both listeners.
@@ -44,7 +44,7 @@ impl Access {
         Access { reach: Reach::All, login: LoginRule::Never, on_admin: true };
 }
 
-/// The pages that may request a route (`guard` GD4).
+/// The pages that may request a route (guard-4).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Reach {
     /// Pages of this server and those of `http.cors_origins`.
@@ -59,7 +59,7 @@ pub(super) enum Reach {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum LoginRule {
     AsConfigured,
-    /// It reveals only that the server exists, and its health (`guard` GD1).
+    /// It reveals only that the server exists, and its health (guard-1).
     Never,
 }
 

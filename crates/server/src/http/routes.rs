@@ -1,7 +1,7 @@
 //! The table of all routes.
 //!
 //! - routes-1. A new route is guarded: only routes that reveal nothing but the presence of a server
-//!   are open to pages of other origins, or need no login (`guard` GD1, GD4).
+//!   are open to pages of other origins, or need no login (guard-1, guard-4).
 //!
 //! Not here: reading parameters and answering, which the modules of the handlers do.
 

@@ -1,11 +1,11 @@
 //! The bytes of a connection: heads and bodies of requests, and answers.
 //!
-//! - WI1. Bytes that were read and not used yet stay in `buffer`, so every wait can be dropped and
-//!   repeated, and requests that arrive together are answered one after the other.
-//! - WI2. A silent connection holds no buffer, whether between requests or within one, and one that
-//!   sends little at a time holds a small one.
-//! - WI3. An ambiguous head is refused: two lengths, a length and chunks, a transfer encoding that
-//!   is not `chunked`, not exactly one host.
+//! - http_wire-1. Bytes that were read and not used yet stay in `buffer`, so every wait can be
+//!   dropped and repeated, and requests that arrive together are answered one after the other.
+//! - http_wire-2. A silent connection holds no buffer, whether between requests or within one, and
+//!   one that sends little at a time holds a small one.
+//! - http_wire-3. An ambiguous head is refused: two lengths, a length and chunks, a transfer
+//!   encoding that is not `chunked`, not exactly one host.
 //!
 //! Heads are parsed by `httparse`. Not here: the meaning of requests.
 
@@ -30,7 +30,7 @@ pub(crate) use head::{Framing, Head, HeadError, HeadReader};
 const HEAD_ROOM: usize = 8 << 10;
 /// The bytes that are reserved to read a body: large reads, few calls.
 const READ_ROOM: usize = 256 << 10;
-/// With fewer bytes in it, the reserved memory is released (WI2).
+/// With fewer bytes in it, the reserved memory is released (http_wire-2).
 const ROOM_USED: usize = READ_ROOM / 8;
 /// The most bytes of later requests that are read while a statement runs.
 const AHEAD_BYTES: usize = 64 << 10;
@@ -108,7 +108,7 @@ impl Wire {
     }
 
     /// Returns the head of the next request; `None` at the end of the connection. The future can be
-    /// dropped, and the call repeated (WI1).
+    /// dropped, and the call repeated (http_wire-1).
     pub(crate) async fn head(&mut self) -> Result<Option<Head>, HeadError> {
         if self.buffer.is_empty() {
             self.buffer = BytesMut::new();
@@ -142,7 +142,7 @@ impl Wire {
     }
 
     /// Reads bytes of a body; returns 0 at the end. It holds no memory while it waits, and
-    /// afterwards little more than the received bytes (WI2).
+    /// afterwards little more than the received bytes (http_wire-2).
     async fn fill_body(&mut self) -> io::Result<usize> {
         if self.buffer.is_empty() {
             self.buffer = BytesMut::new();

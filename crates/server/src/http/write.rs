@@ -1,13 +1,13 @@
 //! `/write`: commits the lines of a body with one commit, or not at all.
 //!
-//! - HW1. A body is parsed as it arrives, in any pieces; only its rows are kept.
-//! - HW2. 204 is sent when all rows are durable and readable; any other answer, except for
+//! - A body is parsed as it arrives, in any pieces; only its rows are kept.
+//! - 204 is sent when all rows are durable and readable; any other answer, except for
 //!   `on_error=skip`, means that no row of the request is there, as far as that is known: 500 with
 //!   "in doubt" says that it is not known.
-//! - HW3. A body is processed in small pieces (`decompression`), between which other tasks can run;
-//!   it is dropped when its client has gone, or the server must end.
-//! - HW4. A repeated request with an idempotency key gets the first answer again, and a different
-//!   request with the same key is refused (idempotency_cache-2).
+//! - http_write-1. A body is processed in small pieces (`decompression`), between which other tasks
+//!   can run; it is dropped when its client has gone, or the server must end.
+//! - http_write-2. A repeated request with an idempotency key gets the first answer again, and a
+//!   different request with the same key is refused (idempotency_cache-2).
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -315,12 +315,12 @@ async fn take(context: &mut RequestContext<'_>) -> Result<Answer, Stopped> {
         // The answer may have been forgotten meanwhile, with the body read: the client has to
         // retry.
         let again = || Refusal::new(503, "retry operation", "the answer was forgotten just now");
-        return Ok(found.ok_or_else(again)?); // HW4
+        return Ok(found.ok_or_else(again)?); // http_write-2
     }
     take_lines(context, &services, &wanted).await
 }
 
-/// Makes the answer to a request whose idempotency key was used for another one (HW4).
+/// Makes the answer to a request whose idempotency key was used for another one (http_write-2).
 fn key_reused() -> Refusal {
     let message = "the Idempotency-Key was used for another request: with other lines, precision, \
                    or user";
@@ -460,7 +460,7 @@ impl Reading {
             return Err(too_large(max).into());
         }
         let mut decompressor = Decompressor::new(&wanted.body_encoding, max)?;
-        // Waiting for bytes must not delay others (IL3).
+        // Waiting for bytes must not delay others (ilp-2).
         let (pace, is_short) = (BodyPace::begin(), || services.ingest.is_short());
         while let Some(mut piece) = pace.next(context, self.bytes, is_short).await? {
             while !piece.is_empty() {
@@ -516,7 +516,7 @@ impl Reading {
         Ok(())
     }
 
-    /// Releases memory that is not needed, and stops if the client has gone (HW3).
+    /// Releases memory that is not needed, and stops if the client has gone (http_write-1).
     fn look(&mut self, context: &RequestContext<'_>, services: &Services) -> Result<(), Stopped> {
         if let Some(reserved) = &mut self.reserved {
             services.ingest.shrink(reserved, self.parser.pending_bytes());

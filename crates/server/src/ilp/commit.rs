@@ -1,8 +1,8 @@
 //! Commits rows of several tables at once.
 //!
-//! - CO1. If a table has changed since its rows were parsed, they are converted to its new schema,
-//!   so that a retry loses nothing.
-//! - CO2. The error returns rows that were not committed and may be tried again.
+//! - commit-1. If a table has changed since its rows were parsed, they are converted to its new
+//!   schema, so that a retry loses nothing.
+//! - commit-2. The error returns rows that were not committed and may be tried again.
 
 use std::mem;
 use std::sync::Arc;
@@ -62,7 +62,7 @@ pub(crate) enum CommitError {
 }
 
 impl CommitError {
-    /// Returns whether a retry with the same rows may succeed (CO2).
+    /// Returns whether a retry with the same rows may succeed (commit-2).
     pub(crate) fn can_pass(&self) -> bool {
         match self {
             CommitError::ParseError(_)
@@ -145,7 +145,7 @@ fn give_back(rows: &mut [TableRows], appends: Vec<TableAppend>) {
     }
 }
 
-/// Converts the rows of a table to its current schema (CO1).
+/// Converts the rows of a table to its current schema (commit-1).
 fn convert(
     database: &Arc<Database>,
     all: &mut Vec<TableRows>,

@@ -1,8 +1,7 @@
 //! The open connections that send lines, with their counters.
 //!
 //! - ilp_connections-1. A connection is in the list as long as it holds its entry.
-//! - ilp_connections-2. Counting costs an addition; only an error, and the list itself, take a
-//!   lock.
+//! - Counting costs an addition; only an error, and the list itself, take a lock.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};

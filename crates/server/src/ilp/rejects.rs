@@ -1,9 +1,9 @@
 //! Rejected lines, stored in a table where users can query them.
 //!
-//! - RJ1. A connection never waits for this: rejects that do not fit into the queue, or exceed
-//!   `ilp.reject_rate`, are only counted.
-//! - RJ2. The table is created with the first reject, and its rows are like any others; their
-//!   retention is `ilp.reject_retention`.
+//! - rejects-1. A connection never waits for this: rejects that do not fit into the queue, or
+//!   exceed `ilp.reject_rate`, are only counted.
+//! - The table is created with the first reject, and its rows are like any others; their retention
+//!   is `ilp.reject_retention`.
 //!
 //! Not here: counting (`metrics`), the log.
 
@@ -83,7 +83,7 @@ impl Rejects {
         (Rejects(sender), rows)
     }
 
-    /// Queues a reject, if there is room (RJ1).
+    /// Queues a reject, if there is room (rejects-1).
     pub(crate) fn keep(&self, row: RejectRow) {
         let _ = self.0.try_send(row);
     }
@@ -166,7 +166,7 @@ mod tests {
     fn a_connection_keeps_so_many_rejects_a_second() {
         let now = Instant::now();
         let mut limit = RejectLimit::new(3, now);
-        assert_eq!((0..10).filter(|_| limit.allows(now)).count(), 3, "RJ1");
+        assert_eq!((0..10).filter(|_| limit.allows(now)).count(), 3, "rejects-1");
         assert!(limit.allows(now + Duration::from_secs(1)));
     }
 }

@@ -1,10 +1,10 @@
 //! Detection of other protocols from the first bytes of a connection for lines.
 //!
-//! - PR1. If a connection begins with a request line of HTTP, with TLS or with another binary
+//! - prelude-1. If a connection begins with a request line of HTTP, with TLS or with another binary
 //!   protocol, none of its bytes are parsed as lines: any web page can make a browser send such
 //!   bytes, followed by lines of its own.
-//! - PR2. Bytes are held back until the protocol is known: the whole first line if it begins with a
-//!   method of HTTP, otherwise a few bytes at most.
+//! - prelude-2. Bytes are held back until the protocol is known: the whole first line if it begins
+//!   with a method of HTTP, otherwise a few bytes at most.
 //!
 //! Not here: parsing lines (`ingest::line`), and keys of clients (`ilp::auth`).
 
@@ -63,7 +63,7 @@ impl Prelude {
         self.held.capacity()
     }
 
-    /// Takes bytes, and returns those that are lines (PR2).
+    /// Takes bytes, and returns those that are lines (prelude-2).
     pub(super) fn take(&mut self, bytes: &[u8]) -> Result<Vec<u8>, Foreign> {
         self.held.extend_from_slice(bytes);
         match judge(&self.held)? {
@@ -141,7 +141,7 @@ mod tests {
         let long = format!("POST /{} HTTP/1.1\r\n{lines}", "a".repeat(LINE_BYTES));
         let mut prelude = Prelude::default();
         let taken = long.as_bytes().chunks(1_000).try_for_each(|it| prelude.take(it).map(drop));
-        assert_eq!(taken, Err(Foreign::Http), "PR1");
+        assert_eq!(taken, Err(Foreign::Http), "prelude-1");
         check(b"\x16\x03\x01\x02\x00evil v=1 1\n", Err(Foreign::Tls));
         check(b"\x00\x03\x00\x08!\x12\xa4Bx\nevil v=1 1\n", Err(Foreign::Binary));
     }

@@ -1,7 +1,7 @@
 //! The binary format of COPY: converts received rows to the text that an import reads.
 //!
-//! - BC1. A value has the same meaning as the same bytes in a parameter (`value`).
-//! - BC2. A malformed row is refused, with its row and column.
+//! - A value has the same meaning as the same bytes in a parameter (`value`).
+//! - binary_copy-1. A malformed row is refused, with its row and column.
 //!
 //! The bounds of fields are found by `copy_fields`. Rows that are sent are those of DataRow
 //! messages (`encode`).
@@ -71,7 +71,7 @@ impl BinaryReader {
         self.placed(ErrorResponse::new(code, breach.to_string()), column)
     }
 
-    /// Adds the row and the column to an error (BC2).
+    /// Adds the row and the column to an error (binary_copy-1).
     fn placed(&self, error: ErrorResponse, column: Option<usize>) -> ErrorResponse {
         let (row, _) = self.fields.place();
         let column = column.map(|at| self.columns[at].0.clone());

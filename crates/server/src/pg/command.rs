@@ -1,9 +1,10 @@
 //! Statements about the connection itself, told apart from those of the engine: transactions,
 //! prepared statements, cursors, and the resets that connection pools send.
 //!
-//! - CM1. All other statements are passed to the engine unchanged.
-//! - CM2. PREPARE takes queries, INSERT, UPDATE and DELETE, and DECLARE takes queries. None of them
-//!   contains a statement about the connection, so a prepared statement never runs another one.
+//! - command-1. All other statements are passed to the engine unchanged.
+//! - command-2. PREPARE takes queries, INSERT, UPDATE and DELETE, and DECLARE takes queries. None
+//!   of them contains a statement about the connection, so a prepared statement never runs another
+//!   one.
 //!
 //! Not here: executing them (`connection::session`).
 
@@ -16,7 +17,7 @@ use super::value::bytes_of;
 /// A statement, as far as the connection has to parse it.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Command {
-    /// A statement of the engine (CM1).
+    /// A statement of the engine (command-1).
     Statement,
     Empty,
     Begin(Option<Access>),
@@ -75,8 +76,8 @@ impl Command {
     }
 }
 
-/// The first words of the statements that PREPARE refuses (CM2), as PostgreSQL does. A query may
-/// begin with the name of a table.
+/// The first words of the statements that PREPARE refuses (command-2), as PostgreSQL does. A query
+/// may begin with the name of a table.
 const NOT_PREPARED: [&str; 42] = [
     "ABORT",
     "ALTER",
@@ -576,12 +577,12 @@ mod tests {
                 format!("PREPARE p (int) AS /* c */ {} x", inner.to_lowercase()),
                 format!("DECLARE c CURSOR FOR {inner} x"),
             ] {
-                assert_eq!(command(&sql).unwrap_err().code, "42601", "CM2: {sql}");
+                assert_eq!(command(&sql).unwrap_err().code, "42601", "command-2: {sql}");
             }
         }
         for change in CHANGES {
             let sql = format!("DECLARE c CURSOR FOR {change} x");
-            assert_eq!(command(&sql).unwrap_err().code, "42601", "CM2: {sql}");
+            assert_eq!(command(&sql).unwrap_err().code, "42601", "command-2: {sql}");
         }
         let queries =
             ["SELECT 1", "VALUES (1)", "TABLE t", "FROM t", "(SELECT 1)", "WITH a AS ..", "t"];

@@ -1,19 +1,19 @@
 //! A connection after its login: answers message after message, in their order.
 //!
-//! - CO1. Every message is answered in order, even if several log_in at once. After an error in the
-//!   extended protocol, all are skipped up to the next Sync, as in PostgreSQL.
-//! - CO2. The output is sent when the client has to be waited for, and when it is larger than
-//!   `pg.send_buffer`: so a client that reads slowly slows only its own statement down, which has
-//!   no admission permit meanwhile.
-//! - CO3. The state of a connection is bounded: prepared statements and portals in their number
-//!   (`pg.max_prepared_per_connection`) and their bytes (those with a name, `pg.max_message`
+//! - connection-1. Every message is answered in order, even if several log_in at once. After an
+//!   error in the extended protocol, all are skipped up to the next Sync, as in PostgreSQL.
+//! - connection-2. The output is sent when the client has to be waited for, and when it is larger
+//!   than `pg.send_buffer`: so a client that reads slowly slows only its own statement down, which
+//!   has no admission permit meanwhile.
+//! - connection-3. The state of a connection is bounded: prepared statements and portals in their
+//!   number (`pg.max_prepared_per_connection`) and their bytes (those with a name, `pg.max_message`
 //!   together), names, settings and rows of a transaction (`query`). Messages, statements, values
 //!   and rows that wait to be sent are counted in the memory budget of connections (`budget`).
-//! - CO4. When the client has gone, its work ends, and an open transaction is rolled back.
-//! - CO5. Large messages (`LARGE_BYTES`) and rows are read and written on blocking threads, and
-//!   delay no other connection of this thread.
-//! - CO6. A statement that is cancelled while the client is waited for releases its rows at once;
-//!   the client learns of it when it asks for more.
+//! - connection-4. When the client has gone, its work ends, and an open transaction is rolled back.
+//! - connection-5. Large messages (`LARGE_BYTES`) and rows are read and written on blocking
+//!   threads, and delay no other connection of this thread.
+//! - connection-6. A statement that is cancelled while the client is waited for releases its rows
+//!   at once; the client learns of it when it asks for more.
 //!
 //! Not here: the statements about the connection itself (`session`), single rows (`portal`).
 
@@ -58,9 +58,10 @@ const REPORTED: [&str; 9] = [
 /// The parameters that are reported once, because they do not change.
 const TOLD_ONCE: [&str; 2] = ["is_superuser", "tidegate_version"];
 
-/// The bytes of a statement, or of values, that are read in less than a millisecond (CO5).
+/// The bytes of a statement, or of values, that are read in less than a millisecond (connection-5).
 const LARGE_BYTES: usize = 64 << 10;
-/// The interval at which a connection with open portals checks whether they were cancelled (CO6).
+/// The interval at which a connection with open portals checks whether they were cancelled
+/// (connection-6).
 const CANCEL_TICK: Duration = Duration::from_millis(250);
 /// A time that never passes in practice.
 const FOR_EVER: Duration = Duration::from_hours(24 * 365);
@@ -75,7 +76,7 @@ pub(super) struct Connection {
     status: Status,
     /// True if statements of one message or pipeline form an implicit transaction.
     is_implicit: bool,
-    /// True after an error until the next Sync (CO1).
+    /// True after an error until the next Sync (connection-1).
     is_skipping: bool,
     prepared: HashMap<String, Arc<Prepared>>,
     portals: HashMap<String, Portal>,
@@ -83,7 +84,7 @@ pub(super) struct Connection {
     told: Vec<(&'static str, String)>,
     /// True while a COPY FROM STDIN waits for rows.
     is_copying: bool,
-    /// The memory account of the connection (CO3).
+    /// The memory account of the connection (connection-3).
     account: Arc<Account>,
     /// The memory of an incomplete message.
     input_reservation: Option<Reservation>,
@@ -125,7 +126,8 @@ fn or_for_ever(limit: Duration) -> Duration {
     if limit.is_zero() { FOR_EVER } else { limit }
 }
 
-/// Waits until one of these statements is cancelled, whose portals wait for their client (CO6).
+/// Waits until one of these statements is cancelled, whose portals wait for their client
+/// (connection-6).
 async fn any_canceled(working: Vec<CancelHandle>) {
     if working.is_empty() {
         return std::future::pending().await;
@@ -204,12 +206,12 @@ impl Connection {
                 }
             }
         };
-        // An open transaction is rolled back (CO4).
+        // An open transaction is rolled back (connection-4).
         self.session.roll_back();
         (self.wire, end)
     }
 
-    /// Returns the next message. The output is sent before the wait for it (CO2).
+    /// Returns the next message. The output is sent before the wait for it (connection-2).
     async fn next(&mut self) -> Result<Message, End> {
         let max = self.server.config.pg.max_message;
         loop {
@@ -259,7 +261,7 @@ impl Connection {
         End::Notified
     }
 
-    /// Counts the incomplete message: its buffer grows by doubling (CO3).
+    /// Counts the incomplete message: its buffer grows by doubling (connection-3).
     fn count_input(&mut self) -> Result<(), ErrorResponse> {
         let bytes = 2 * self.wire.input.len();
         match &mut self.input_reservation {
@@ -366,7 +368,7 @@ impl Connection {
         self.end_implicit().await
     }
 
-    /// Reads input of this many bytes, on this thread if they are few (CO5).
+    /// Reads input of this many bytes, on this thread if they are few (connection-5).
     async fn read<T: Send + 'static>(
         &mut self,
         bytes: usize,

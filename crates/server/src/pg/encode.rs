@@ -1,12 +1,13 @@
 //! Encoder of values: Arrow's arrays as DataRow messages, in text or in PostgreSQL's binary format.
 //!
-//! - EN1. A batch is prepared once: the array of every column and the way to write its values are
-//!   looked up then. A value is written into the buffer of the connection and nowhere else.
-//! - EN2. Values beyond the precision of the binary format are cut: nanoseconds to microseconds,
-//!   toward the past. Times of day have microseconds in both formats.
+//! - pg_encode-1. A batch is prepared once: the array of every column and the way to write its
+//!   values are looked up then. A value is written into the buffer of the connection and nowhere
+//!   else.
+//! - pg_encode-2. Values beyond the precision of the binary format are cut: nanoseconds to
+//!   microseconds, toward the past. Times of day have microseconds in both formats.
 //!
-//! - EN3. Writing a long or large row stops when its statement is cancelled, and when there is no
-//!   memory left (`room`).
+//! - pg_encode-3. Writing a long or large row stops when its statement is cancelled, and when there
+//!   is no memory left (`room`).
 //!
 //! COPY writes its text with the same `Writer`s. Not here: the types of columns (`types`).
 
@@ -60,7 +61,7 @@ impl Format {
 /// A function that appends a value that is not NULL.
 type Put<'a> = Box<dyn Fn(usize, &mut Room<'_>) + Send + Sync + 'a>;
 
-/// A column of a batch, prepared for writing (EN1).
+/// A column of a batch, prepared for writing (pg_encode-1).
 pub(super) struct Writer<'a> {
     nulls: Option<NullBuffer>,
     put: Put<'a>,
@@ -71,7 +72,8 @@ pub(super) struct RowWriter<'a> {
     columns: Vec<Writer<'a>>,
 }
 
-/// Returns the arrays of a batch without indirection, converted to types that can be written (EN1).
+/// Returns the arrays of a batch without indirection, converted to types that can be written
+/// (pg_encode-1).
 pub(super) fn arrays(batch: &RecordBatch) -> Result<Vec<ArrayRef>, ArrowError> {
     let schema = batch.schema();
     let columns = schema.fields().iter().zip(batch.columns());
@@ -92,7 +94,7 @@ impl<'a> RowWriter<'a> {
         Ok(RowWriter { columns: columns.collect::<Result<_, _>>()? })
     }
 
-    /// Appends a row as a DataRow message; nothing of a row that is stopped (EN3).
+    /// Appends a row as a DataRow message; nothing of a row that is stopped (pg_encode-3).
     pub(super) fn push(&self, row: usize, room: &mut Room<'_>) -> Result<(), RowStopped> {
         self.push_message(b'D', &[], row, room)
     }
@@ -176,7 +178,7 @@ impl<'a> Writer<'a> {
         let start = room.len();
         room.put_u32(0);
         self.push(row, room);
-        // A row whose length does not fit into four bytes is stopped by the caller (EN3).
+        // A row whose length does not fit into four bytes is stopped by the caller (pg_encode-3).
         let length = u32::try_from(room.len() - start - 4).unwrap_or(u32::MAX);
         room[start..start + 4].copy_from_slice(&length.to_be_bytes());
     }
@@ -287,7 +289,7 @@ fn instants<'a>(
     }
 }
 
-/// Returns the microseconds of an instant (EN2).
+/// Returns the microseconds of an instant (pg_encode-2).
 fn micros(unit: TimeUnit, value: i64) -> i64 {
     match unit {
         TimeUnit::Nanosecond => value.div_euclid(1_000),

@@ -5,7 +5,7 @@
 //! - login-2. An unknown user is asked like a known one, and refused with the same error after the
 //!   same messages (auth-2).
 //! - login-4. Over TLS, SCRAM-SHA-256-PLUS is offered first: the login is bound to the certificate
-//!   that the client has seen (`auth::scram` SC3).
+//!   that the client has seen (scram-1).
 //! - login-3. The whole login takes at most `pg.startup_timeout`.
 
 use std::net::SocketAddr;

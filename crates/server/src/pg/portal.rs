@@ -1,17 +1,18 @@
 //! Execution of a statement for a client: rows are computed on other threads, a batch at a time,
 //! and sent as far as they are requested.
 //!
-//! - PO1. The next batch is requested from the engine when all rows of the one before it are
+//! - portal-1. The next batch is requested from the engine when all rows of the one before it are
 //!   written: until then, the engine charges the statement for that one. A client that takes its
 //!   rows slowly, or only some of them, slows its statement down, and costs no memory that is
 //!   counted nowhere.
-//! - PO2. Dropping it ends the statement, within its current batch: the task that awaits the rows
-//!   may have to wait for a thread until then, so the statement is cancelled by its handle too.
-//! - PO3. A query that is known to be quick runs on the thread of its connection, without a change
-//!   of threads (`tidegate_query::Engine::known`).
-//! - PO4. Rows that may take long to write are written on a blocking thread, a part at a time, and
-//!   delay no other connection.
-//! - PO5. A statement that is cancelled while its client requests no rows keeps none of them.
+//! - portal-2. Dropping it ends the statement, within its current batch: the task that awaits the
+//!   rows may have to wait for a thread until then, so the statement is cancelled by its handle
+//!   too.
+//! - portal-3. A query that is known to be quick runs on the thread of its connection, without a
+//!   change of threads (`tidegate_query::Engine::known`).
+//! - portal-4. Rows that may take long to write are written on a blocking thread, a part at a time,
+//!   and delay no other connection.
+//! - portal-5. A statement that is cancelled while its client requests no rows keeps none of them.
 
 use std::fmt;
 use std::sync::Arc;
@@ -36,7 +37,7 @@ use crate::execution_slot::ExecutionSlot;
 use crate::server_state::{CountedQuery, Services};
 
 /// The bytes of arrays up to which a batch is written on the thread of the connection, which takes
-/// some milliseconds at most (PO4).
+/// some milliseconds at most (portal-4).
 pub(super) const LIGHT_BYTES: usize = 4 << 20;
 
 /// An event of the engine about a statement.
@@ -58,28 +59,28 @@ pub(super) enum Event {
     Failed(Box<QueryError>),
 }
 
-/// A running statement (PO2).
+/// A running statement (portal-2).
 pub(super) enum Running {
     /// It runs on the threads of its slot.
     Spawned {
         events: Receiver<Event>,
-        /// Tells the work that the next batch is requested (PO1).
+        /// Tells the work that the next batch is requested (portal-1).
         request: Arc<Notify>,
         /// True if the next event is requested and has not come.
         is_requested: bool,
         #[expect(dead_code, reason = "dropping it ends the work")]
         work: AbortOnDrop,
     },
-    /// It runs on this thread, as its rows are requested (PO3).
+    /// It runs on this thread, as its rows are requested (portal-3).
     Inline(SendableRecordBatchStream),
-    /// It was cancelled (PO5).
+    /// It was cancelled (portal-5).
     Ended(CancelReason),
 }
 
 /// A task that is aborted when this is dropped.
 pub(super) struct AbortOnDrop {
     task: JoinHandle<()>,
-    /// The handle of its statement (PO2); `None` for a COPY, whose job runs on.
+    /// The handle of its statement (portal-2); `None` for a COPY, whose job runs on.
     cancel_handle: Option<CancelHandle>,
 }
 
@@ -224,11 +225,11 @@ struct Pending {
     /// The arrays as they are written; `None` before the first row.
     arrays: Option<Vec<ArrayRef>>,
     next: usize,
-    /// True if writing them may take long (PO4).
+    /// True if writing them may take long (portal-4).
     is_heavy: bool,
 }
 
-/// Pending rows that are moved to the thread that writes them (PO4).
+/// Pending rows that are moved to the thread that writes them (portal-4).
 #[derive(Debug)]
 pub(super) struct Heavy(Pending);
 
@@ -330,7 +331,7 @@ impl Rows {
         self.active.counted.note("00000");
     }
 
-    /// Releases all rows if the statement was cancelled (PO5).
+    /// Releases all rows if the statement was cancelled (portal-5).
     pub(super) fn end_canceled(&mut self) {
         if self.cancel_handle.is_canceled() && self.is_working() {
             self.running = Running::Ended(self.cancel_handle.reason());
@@ -359,7 +360,7 @@ impl Rows {
         }
     }
 
-    /// Takes pending rows that may take long to write (PO4); the caller has to give them back.
+    /// Takes pending rows that may take long to write (portal-4); the caller has to give them back.
     pub(super) fn take_heavy(&mut self) -> Option<Heavy> {
         self.pending.take_if(|pending| pending.is_heavy).map(Heavy)
     }
@@ -407,6 +408,6 @@ mod tests {
         let cancel_handle = CancelHandle::default();
         let task = tokio::spawn(std::future::pending());
         drop(AbortOnDrop { task, cancel_handle: Some(cancel_handle.clone()) });
-        assert!(cancel_handle.is_canceled(), "PO2");
+        assert!(cancel_handle.is_canceled(), "portal-2");
     }
 }

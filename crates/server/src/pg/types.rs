@@ -1,7 +1,7 @@
 //! PostgreSQL's types of columns.
 //!
-//! - TY1. Every Arrow type has one: a type without a counterpart is a text. A list of lists has the
-//!   type of a list of their elements, as PostgreSQL's arrays have any number of dimensions.
+//! - types-1. Every Arrow type has one: a type without a counterpart is a text. A list of lists has
+//!   the type of a list of their elements, as PostgreSQL's arrays have any number of dimensions.
 
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef, TimeUnit};
 
@@ -145,7 +145,7 @@ fn place_of(field: &Field) -> Option<(u32, i16)> {
     Some((table.parse().ok()?, number.parse().ok()?))
 }
 
-/// Returns the type of a column, and its modifier (TY1).
+/// Returns the type of a column, and its modifier (types-1).
 pub(super) fn type_of(field: &Field) -> (PgType, i32) {
     if let Some(named) = field.metadata().get(PG_TYPE_KEY)
         && let Some(ty) = catalog_type(named)

@@ -1,9 +1,9 @@
 //! Values of a client as parameters of a statement.
 //!
-//! - VA1. A parameter with a declared type is a value of that type everywhere; one whose type was
-//!   inferred from its place is read like a literal at that place, with the same meaning.
-//! - VA2. Digits of a NUMERIC are kept exactly: it never becomes a double.
-//! - VA3. The memory of values is counted as they are made (`Counted`).
+//! - value-1. A parameter with a declared type is a value of that type everywhere; one whose type
+//!   was inferred from its place is read like a literal at that place, with the same meaning.
+//! - value-2. Digits of a NUMERIC are kept exactly: it never becomes a double.
+//! - value-3. The memory of values is counted as they are made (`Counted`).
 
 mod list;
 
@@ -27,14 +27,14 @@ const DECIMAL_DIGITS: usize = 38;
 /// The bytes that are counted in advance.
 const COUNT_AHEAD_BYTES: usize = 16 << 10;
 
-/// The origin of a parameter's type (VA1).
+/// The origin of a parameter's type (value-1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum TypeSource {
     Declared,
     Inferred,
 }
 
-/// A counter of the memory of values, as they are made (VA3).
+/// A counter of the memory of values, as they are made (value-3).
 pub(super) struct Counted {
     reservation: Reservation,
     bytes: usize,
@@ -228,7 +228,7 @@ fn boolean(text: &str) -> Option<bool> {
     }
 }
 
-/// Returns the DECIMAL type with exactly the digits of a number (VA2).
+/// Returns the DECIMAL type with exactly the digits of a number (value-2).
 fn decimal_type(text: &str) -> Option<String> {
     let digits = text.strip_prefix(['-', '+']).unwrap_or(text);
     let (whole, fraction) = digits.split_once('.').unwrap_or((digits, ""));
@@ -313,7 +313,8 @@ fn instant(micros: i64) -> String {
     format!("{date}T{hour:02}:{minute:02}:{second:02}.{fraction:06}Z")
 }
 
-/// Returns the bytes of values in memory (VA3). Nested lists are as deep as arrays have dimensions.
+/// Returns the bytes of values in memory (value-3). Nested lists are as deep as arrays have
+/// dimensions.
 pub(super) fn bytes_of(values: &[Parameter]) -> usize {
     // The bytes of a type name that was made for the value.
     let owned = |ty: &Cow<'static, str>| match ty {
@@ -370,9 +371,9 @@ mod tests {
             let values = (0..count).map(Parameter::Integer).collect::<Vec<_>>();
             Parameter::List(None, values)
         };
-        assert_eq!(bytes_of(&[list(10)]), 11 * number, "VA3");
+        assert_eq!(bytes_of(&[list(10)]), 11 * number, "value-3");
         let nested = Parameter::List(None, vec![list(10), list(20)]);
-        assert_eq!(bytes_of(&[nested]), 33 * number, "VA3");
+        assert_eq!(bytes_of(&[nested]), 33 * number, "value-3");
         let text = format!("{{{}1}}", "1,".repeat(99_999));
         let read = |memory: u64| {
             let mut counted = counted(memory);
@@ -382,8 +383,8 @@ mod tests {
             read.map(|value| (bytes_of(&[value]), counted.bytes))
         };
         let (bytes, counted) = read(1 << 30).unwrap();
-        assert!(bytes <= counted && counted < bytes + 4_096, "VA3: {bytes} {counted}");
-        assert_eq!(read(1 << 20).unwrap_err().code, "53200", "VA3");
+        assert!(bytes <= counted && counted < bytes + 4_096, "value-3: {bytes} {counted}");
+        assert_eq!(read(1 << 20).unwrap_err().code, "53200", "value-3");
     }
 
     #[test]
@@ -413,7 +414,7 @@ mod tests {
         );
         let number = Some("12.50".to_owned());
         let expected = Parameter::Typed("DECIMAL(4,2)".into(), number);
-        assert_eq!(declared(types::NUMERIC.oid, "12.50"), Ok(expected), "VA2");
+        assert_eq!(declared(types::NUMERIC.oid, "12.50"), Ok(expected), "value-2");
         assert_eq!(declared(types::NUMERIC.oid, "1e3"), Ok(Parameter::Double(1_000.0)));
         assert_eq!(declared(types::TEXT.oid, "1"), Ok(Parameter::Text("1".to_owned())));
     }

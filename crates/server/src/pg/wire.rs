@@ -1,7 +1,7 @@
 //! The bytes of a connection, in plain text or through TLS.
 //!
-//! - pg_wire-1. Bytes that were read and not used yet stay in `input`, so every wait can be dropped
-//!   and repeated.
+//! - Bytes that were read and not used yet stay in `input`, so every wait can be dropped and
+//!   repeated.
 //! - pg_wire-2. A connection that waits for its client keeps no buffer beyond `IDLE_BYTES`.
 //! - pg_wire-3. While a statement runs, at most `AHEAD_BYTES` of the bytes after it are read, and
 //!   the end of the connection is noticed all the same.

@@ -1,6 +1,6 @@
 //! Results as Parquet or Arrow, batch by batch.
 //!
-//! - O6. Memory is bounded: a row group is closed when it has `GROUP_ROWS_MAX` rows or about
+//! - Memory is bounded: a row group is closed when it has `GROUP_ROWS_MAX` rows or about
 //!   `GROUP_BYTES_MAX` bytes.
 //!
 //! A file gets Arrow's file format (Feather), a pipe its stream format, which can be read before

@@ -1,7 +1,8 @@
 //! Results as text with delimiters: CSV by RFC 4180, or PostgreSQL's text with backslashes.
 //!
-//! - O3. A result that is written here and imported again with the same schema gives equal rows:
-//!   NULL is an empty field, empty text is `""`, a quote is doubled, and nothing else is changed.
+//! - delimited-1. A result that is written here and imported again with the same schema gives equal
+//!   rows: NULL is an empty field, empty text is `""`, a quote is doubled, and nothing else is
+//!   changed.
 //!
 //! One exception of CSV: a row whose only column is NULL is an empty line, which importers skip. A
 //! batch is written row by row into one text: the data that a column needs is looked up once per
@@ -103,7 +104,7 @@ impl DelimitedForm {
 pub struct Delimited {
     form: DelimitedForm,
     fields: SchemaRef,
-    /// True if a number can contain a sign of the format, or equal its NULL (O3).
+    /// True if a number can contain a sign of the format, or equal its NULL (delimited-1).
     looks_at_numbers: bool,
 }
 
@@ -315,7 +316,7 @@ impl<W: Write> DelimitedWriter<W> {
     }
 }
 
-/// The rows that become text at a time (RS1).
+/// The rows that become text at a time (results-1).
 const ROWS: usize = 1_024;
 
 impl<W: Write> ResultWriter for DelimitedWriter<W> {
@@ -395,15 +396,15 @@ mod tests {
             let form = DelimitedForm { delimiter, null, header: false, ..DelimitedForm::csv() };
             written(&ResultForm::Delimited(form), &[batch()])
         };
-        assert_eq!(csv(b'.', ""), "\"-1.5\".\"-1.5\"\n\"0.0\".\"0.0\"\n.\n", "O3");
-        assert_eq!(csv(b',', "0.0"), "-1.5,-1.5\n\"0.0\",\"0.0\"\n0.0,0.0\n", "O3");
+        assert_eq!(csv(b'.', ""), "\"-1.5\".\"-1.5\"\n\"0.0\".\"0.0\"\n.\n", "delimited-1");
+        assert_eq!(csv(b',', "0.0"), "-1.5,-1.5\n\"0.0\",\"0.0\"\n0.0,0.0\n", "delimited-1");
         assert_eq!(csv(b',', ""), "-1.5,-1.5\n0.0,0.0\n,\n");
         let form = DelimitedForm { delimiter: b'-', ..DelimitedForm::text() };
         let text = written(&ResultForm::Delimited(form), &[batch()]);
-        assert_eq!(text, "\\-1.5-\\-1.5\n0.0-0.0\n\\N-\\N\n", "O3");
+        assert_eq!(text, "\\-1.5-\\-1.5\n0.0-0.0\n\\N-\\N\n", "delimited-1");
         let form = DelimitedForm { delimiter: b'.', ..DelimitedForm::questdb() };
         let text = written(&ResultForm::Delimited(form), &[batch()]);
-        assert!(text.contains("\"-1.5\".\"-1.5\"\r\n"), "O3: {text}");
+        assert!(text.contains("\"-1.5\".\"-1.5\"\r\n"), "delimited-1: {text}");
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Results as JSON: one array of objects, or one object a line.
 //!
-//! - O2. Every line or array is JSON by RFC 8259, whatever the values are (`json`).
+//! - Every line or array is JSON by RFC 8259, whatever the values are (`json`).
 
 use std::io::Write;
 

@@ -1,9 +1,10 @@
 //! Channel binding: the hash of the server's certificate, "tls-server-end-point" of RFC 5929, to
 //! which a login over TLS is bound.
 //!
-//! - TB1. The hash is that of the certificate's signature, with SHA-256 in place of MD5 and SHA-1.
-//! - TB2. A certificate whose signature has no hash that is known here (Ed25519 has none of its
-//!   own) is not bound: channel binding is not offered then, as in PostgreSQL.
+//! - binding-1. The hash is that of the certificate's signature, with SHA-256 in place of MD5 and
+//!   SHA-1.
+//! - binding-2. A certificate whose signature has no hash that is known here (Ed25519 has none of
+//!   its own) is not bound: channel binding is not offered then, as in PostgreSQL.
 
 use ring::digest::{Algorithm, SHA256, SHA384, SHA512, digest};
 
@@ -24,13 +25,13 @@ const SHA1: &[u8] = &[0x2b, 0x0e, 0x03, 0x02, 0x1a];
 /// `2.16.840.1.101.3.4.2`: SHA-2; one more number identifies the hash.
 const SHA2: &[u8] = &[0x60, 0x86, 0x48, 0x01, 0x65, 0x03, 0x04, 0x02];
 
-/// Returns the hash of a certificate in DER; `None` if it cannot be bound (TB2).
+/// Returns the hash of a certificate in DER; `None` if it cannot be bound (binding-2).
 pub(super) fn end_point(certificate: &[u8]) -> Option<Vec<u8>> {
     let algorithm = signature_hash(certificate)?;
     Some(digest(algorithm, certificate).as_ref().to_vec())
 }
 
-/// Parses `SEQUENCE { to be signed, SEQUENCE { algorithm, parameters }, signature }` (TB1).
+/// Parses `SEQUENCE { to be signed, SEQUENCE { algorithm, parameters }, signature }` (binding-1).
 fn signature_hash(certificate: &[u8]) -> Option<&'static Algorithm> {
     let (tag, parts, _) = element(certificate)?;
     let (_signed_tag, _signed, rest) = element(parts).filter(|_| tag == SEQUENCE)?;
@@ -103,7 +104,7 @@ mod tests {
     #[track_caller]
     fn check(certificate: &[u8], expected: Option<&'static Algorithm>) {
         let expected = expected.map(|algorithm| digest(algorithm, certificate).as_ref().to_vec());
-        assert_eq!(end_point(certificate), expected, "TB1");
+        assert_eq!(end_point(certificate), expected, "binding-1");
     }
 
     #[test]
@@ -124,7 +125,7 @@ mod tests {
         {
             check(&certificate(&[ECDSA, &[last]], &[]), expected);
         }
-        // Ed25519: TB2.
+        // Ed25519: binding-2.
         check(&certificate(&[&[0x2b, 0x65, 0x70]], &[]), None);
     }
 

@@ -1,6 +1,6 @@
 //! Values as JSON, for every format and protocol that uses JSON.
 //!
-//! - JS1. The output is JSON by RFC 8259, whatever the values are: NaN and the infinities, which
+//! - json-1. The output is JSON by RFC 8259, whatever the values are: NaN and the infinities, which
 //!   JSON does not have, become null, and a DECIMAL is a string of its digits, because most readers
 //!   would read it as a double.
 
@@ -154,8 +154,8 @@ mod tests {
     fn check(value: &str, expected: &str) {
         let mut text = String::new();
         push_string(value, &mut text);
-        assert_eq!(text, expected, "JS1");
-        assert_eq!(serde_json::from_str::<String>(&text).unwrap(), value, "JS1");
+        assert_eq!(text, expected, "json-1");
+        assert_eq!(serde_json::from_str::<String>(&text).unwrap(), value, "json-1");
     }
 
     #[test]

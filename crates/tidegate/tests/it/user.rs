@@ -47,9 +47,9 @@ fn a_password_is_not_shown_where_it_is_typed() {
     let (code, screen) = typed("a secrex\u{7f}t", "a secret");
     assert_eq!(code, Some(0), "{screen}");
     let file = world.text("db/conf/users.toml");
-    assert!(file.contains("name = \"ann\"") && !file.contains("secret"), "UF1: {file}");
+    assert!(file.contains("name = \"ann\"") && !file.contains("secret"), "auth_file-1: {file}");
     let mode = std::fs::metadata(world.path("db/conf/users.toml")).unwrap().permissions().mode();
-    assert_eq!(mode & 0o777, 0o600, "UF1");
+    assert_eq!(mode & 0o777, 0o600, "auth_file-1");
 }
 
 #[test]

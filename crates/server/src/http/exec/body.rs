@@ -1,8 +1,8 @@
 //! The parameters of `/exec`, `/exp` and `/api/v1/sql/validate`: from the query string and from the
 //! body, which is a form, JSON, or a statement alone.
 //!
-//! - EB1. The bytes of a body, and of the parameters made from it, are counted in the memory budget
-//!   of connections, before they are held and until the request ends.
+//! - exec_body-1. The bytes of a body, and of the parameters made from it, are counted in the
+//!   memory budget of connections, before they are held and until the request ends.
 //! - A slow body is refused while that budget is scarce (pace-1).
 //!
 //! Not here: the meaning of the parameters (`request`).
@@ -99,7 +99,7 @@ fn bound(values: Vec<serde_json::Value>) -> Result<Vec<Parameter>, Refusal> {
     values.into_iter().map(parameter).collect()
 }
 
-/// Reads and decompresses the body; its memory is counted (EB1).
+/// Reads and decompresses the body; its memory is counted (exec_body-1).
 async fn read_body(context: &mut RequestContext<'_>) -> Result<Vec<u8>, Stopped> {
     // A form needs up to three bytes for one.
     let max = context.server.config.http.max_sql_bytes;

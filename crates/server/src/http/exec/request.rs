@@ -1,6 +1,6 @@
 //! A request to `/exec`, parsed from its parameters.
 //!
-//! - EQ1. A parameter with an invalid value is an error, and is never ignored.
+//! - exec_request-1. A parameter with an invalid value is an error, and is never ignored.
 
 use std::time::Duration;
 
@@ -218,7 +218,7 @@ mod tests {
         assert_eq!(request("", "query=x&timeout=100000").unwrap().timeout, after(100_000_000));
         for bad in ["0", "-1", "NaN", "x", "172801", "1e300"] {
             let expected = format!("'{bad}' is no timeout of up to 172800 s");
-            assert_eq!(request("", &format!("timeout={bad}")), Err(expected), "EQ1");
+            assert_eq!(request("", &format!("timeout={bad}")), Err(expected), "exec_request-1");
         }
     }
 

@@ -1,7 +1,7 @@
 //! Rows of an answer in the JSON that QuestDB's clients read.
 //!
-//! - ER1. The output is JSON, and every value reads back unchanged, except NaN and the infinities,
-//!   which become null unless they are requested as strings.
+//! - exec_rows-1. The output is JSON, and every value reads back unchanged, except NaN and the
+//!   infinities, which become null unless they are requested as strings.
 
 use arrow::array::{Array, ArrayRef, AsArray, BinaryViewArray, RecordBatch};
 use arrow::datatypes::{DataType, Field, Schema};
@@ -213,7 +213,7 @@ mod tests {
         let rows = RowText::new(&schema, &[0], &arrays, form).unwrap();
         let mut text = String::new();
         (0..array.len()).for_each(|row| rows.push(row, &mut text));
-        assert_eq!(text, expected, "ER1");
+        assert_eq!(text, expected, "exec_rows-1");
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Execution of a statement of a request, on the threads of its place.
 //!
-//! - http_running-1. Dropping it ends the statement, within its current batch: its task may have to
+//! - exec_running-1. Dropping it ends the statement, within its current batch: its task may have to
 //!   wait for a thread until then, so the statement is cancelled by its handle too.
 
 use std::sync::Arc;
@@ -14,12 +14,12 @@ use super::{Piece, QUEUE, Refusal};
 use crate::http::streaming_slot::StreamingSlot;
 use crate::server_state::Services;
 
-/// A running statement; dropping it ends it (EX2).
+/// A running statement; dropping it ends it (exec-2).
 pub(in crate::http) struct Running {
     pub(super) pieces: Receiver<Piece>,
     /// The handle that cancels the statement from another thread.
     pub(super) cancel_handle: CancelHandle,
-    /// The same for the end of the work (http_running-1); `None` for a COPY, whose job runs on.
+    /// The same for the end of the work (exec_running-1); `None` for a COPY, whose job runs on.
     ending: Option<CancelHandle>,
     #[expect(dead_code, reason = "dropping it ends the work")]
     work: AbortOnDrop,
@@ -58,7 +58,7 @@ impl Running {
         let (sender, pieces) = channel(QUEUE);
         let admitted = async move {
             let (slot, threads) = match place {
-                // A cancel needs no permit (EX1).
+                // A cancel needs no permit (exec-1).
                 Place::Inline => (Ok(None), Handle::current()),
                 Place::Job | Place::Lane => match StreamingSlot::new(&services, &session).await {
                     Ok(slot) => {
@@ -97,7 +97,7 @@ impl Running {
 /// The threads on which a statement runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::http) enum Place {
-    /// Those of its connection, so that it runs while all others are busy (EX1).
+    /// Those of its connection, so that it runs while all others are busy (exec-1).
     Inline,
     /// Those of jobs, which run on after the statement has ended.
     Job,
@@ -127,6 +127,6 @@ mod tests {
         let ending = Some(cancel_handle.clone());
         let work = AbortOnDrop(tokio::spawn(std::future::pending()));
         drop(Running { pieces, cancel_handle: cancel_handle.clone(), ending, work });
-        assert!(cancel_handle.is_canceled(), "http_running-1");
+        assert!(cancel_handle.is_canceled(), "exec_running-1");
     }
 }

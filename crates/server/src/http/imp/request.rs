@@ -1,7 +1,7 @@
 //! A request to `/imp`, parsed from its parameters.
 //!
-//! - RQ1. A known parameter with an invalid value is an error; an unknown parameter is a warning,
-//!   as clients send some that have no meaning here.
+//! - imp_request-1. A known parameter with an invalid value is an error; an unknown parameter is a
+//!   warning, as clients send some that have no meaning here.
 
 use std::sync::Arc;
 
@@ -329,12 +329,15 @@ mod tests {
             ("", "[{\"name\":\"a\",\"type\":\"x\"}]", "the part `schema`: there is no type `x`"),
             ("", "[{\"type\":\"INT\"}]", "the part `schema`: a column has no name"),
         ] {
-            assert_eq!(request(params, schema).unwrap_err(), expected, "RQ1");
+            assert_eq!(request(params, schema).unwrap_err(), expected, "imp_request-1");
         }
         let misspelt = request("skiplev=true&fmt=json&o3MaxLag=1&bogus=1", "").unwrap();
         let ignored =
             ["bogus", "skiplev"].map(|it| format!("there is no parameter `{it}`, ignored"));
         assert_eq!(misspelt.warnings, ignored);
-        assert!(AnswerForm::of(&Params::parse("fmt=xml", PARAMETERS).unwrap()).is_err(), "RQ1");
+        assert!(
+            AnswerForm::of(&Params::parse("fmt=xml", PARAMETERS).unwrap()).is_err(),
+            "imp_request-1"
+        );
     }
 }

@@ -1,7 +1,7 @@
 //! `/openapi.json`: the description of all routes for programs, made from their table.
 //!
-//! - OA1. The description has exactly the routes, methods and parameters of the table; a handler
-//!   reads no others (`params` PA2).
+//! - openapi-1. The description has exactly the routes, methods and parameters of the table; a
+//!   handler reads no others (params-2).
 //!
 //! `openapi.json` has the parts that are the same for all routes: bodies, schemas, errors.
 
@@ -105,10 +105,10 @@ mod tests {
         assert_eq!(document["info"]["version"], env!("CARGO_PKG_VERSION"));
         let exec = &document["paths"]["/api/v1/sql/execute"];
         let methods = exec.as_object().unwrap().keys().collect::<Vec<_>>();
-        assert_eq!(methods, ["get", "head", "post"], "OA1");
+        assert_eq!(methods, ["get", "head", "post"], "openapi-1");
         assert!(exec["get"]["requestBody"].is_null() && exec["post"]["requestBody"].is_object());
-        assert_eq!(exec["get"]["parameters"][0]["name"], "query", "OA1");
-        assert_eq!(exec["get"]["parameters"].as_array().unwrap().len(), 13, "OA1");
+        assert_eq!(exec["get"]["parameters"][0]["name"], "query", "openapi-1");
+        assert_eq!(exec["get"]["parameters"].as_array().unwrap().len(), 13, "openapi-1");
         assert_eq!(exec["get"]["responses"]["401"]["$ref"], "#/components/responses/Unauthorized");
         assert!(exec["get"]["security"].is_null());
         let ping = &document["paths"]["/ping"]["get"];
@@ -122,8 +122,8 @@ mod tests {
         );
         let paths = document["paths"].as_object().unwrap();
         let count = ROUTES.iter().map(|route| route.paths.len()).sum::<usize>();
-        assert_eq!(paths.len(), count, "OA1: no path is there twice");
-        assert_eq!(paths["/imp"]["post"]["parameters"].as_array().unwrap().len(), 11, "OA1");
+        assert_eq!(paths.len(), count, "openapi-1: no path is there twice");
+        assert_eq!(paths["/imp"]["post"]["parameters"].as_array().unwrap().len(), 11, "openapi-1");
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! The body of a request: the bytes of a body with a length, or those of its chunks.
 //!
-//! - BO1. Chunks are unambiguous: a size is 1 to 16 hexadecimal digits, perhaps a semicolon with an
-//!   extension without control characters, and CRLF; no line ends with LF alone.
+//! - wire_body-1. Chunks are unambiguous: a size is 1 to 16 hexadecimal digits, perhaps a semicolon
+//!   with an extension without control characters, and CRLF; no line ends with LF alone.
 //!
 //! Not here: waiting for bytes (`wire`), and their meaning.
 
@@ -122,7 +122,7 @@ impl Body {
 }
 
 /// Returns the bytes of the line with a chunk's size, and the size; `None` if the line has not
-/// ended (BO1).
+/// ended (wire_body-1).
 fn chunk_size(buffer: &[u8]) -> Result<Option<(usize, u64)>, BadBody> {
     const BAD: BadBody = BadBody("a chunk has no size");
     let digits = buffer.iter().take_while(|byte| byte.is_ascii_hexdigit()).count();

@@ -1,8 +1,8 @@
 //! The head of a request: its first line and its fields.
 //!
-//! - WI4. A head that arrives in small pieces costs time in proportion to its length: it is parsed
-//!   when its end has arrived, and before that only when it has doubled.
-//! - WI5. A target in absolute form names the host; the field `Host` does not count then
+//! - wire_head-1. A head that arrives in small pieces costs time in proportion to its length: it is
+//!   parsed when its end has arrived, and before that only when it has doubled.
+//! - wire_head-2. A target in absolute form names the host; the field `Host` does not count then
 //!   (RFC 9112, section 3.2.2).
 
 use std::str;
@@ -62,7 +62,7 @@ pub(crate) struct HeadReader {
 }
 
 impl HeadReader {
-    /// Takes the head from the buffer, if it is complete (WI4).
+    /// Takes the head from the buffer, if it is complete (wire_head-1).
     pub(crate) fn take(
         &mut self,
         buffer: &mut BytesMut,
@@ -120,7 +120,7 @@ impl Head {
         let is_old = request.version == Some(0);
         check_host(&fields, is_old)?;
         if let Some(host) = host {
-            fields.retain(|(name, _)| name != "host"); // WI5
+            fields.retain(|(name, _)| name != "host"); // wire_head-2
             fields.push(("host".to_owned(), host.as_bytes().to_vec()));
         }
         let connection = all_of(&fields, "connection");
@@ -172,7 +172,7 @@ impl Head {
     }
 }
 
-/// Checks the field `Host`, which HTTP/1.1 requires exactly once (WI3).
+/// Checks the field `Host`, which HTTP/1.1 requires exactly once (http_wire-3).
 fn check_host(fields: &[(String, Vec<u8>)], is_old: bool) -> Result<(), HeadError> {
     match fields.iter().filter(|(name, _)| name == "host").count() {
         0 if !is_old => Err(HeadError::Malformed("it names no host")),
@@ -181,7 +181,8 @@ fn check_host(fields: &[(String, Vec<u8>)], is_old: bool) -> Result<(), HeadErro
     }
 }
 
-/// Returns the host that a target in absolute form names, and its path with the query (WI5).
+/// Returns the host that a target in absolute form names, and its path with the query
+/// (wire_head-2).
 fn host_and_target(target: &str) -> (Option<&str>, &str) {
     let Some((scheme, rest)) = target.split_once("://") else { return (None, target) };
     if !["http", "https"].iter().any(|known| scheme.eq_ignore_ascii_case(known)) {
@@ -191,7 +192,7 @@ fn host_and_target(target: &str) -> (Option<&str>, &str) {
     (Some(&rest[..end]), &rest[end..])
 }
 
-/// Returns the end of the body (WI3).
+/// Returns the end of the body (http_wire-3).
 fn framing(fields: &[(String, Vec<u8>)], is_old: bool) -> Result<Framing, HeadError> {
     let is_encoded = fields.iter().any(|(name, _)| name == "transfer-encoding");
     let encoding = all_of(fields, "transfer-encoding");
@@ -251,7 +252,7 @@ mod tests {
         );
         assert_eq!(head.framing, Framing::Length(3));
         assert!(head.is_old);
-        assert_eq!(&buffer[..], b"abcGET", "WI1");
+        assert_eq!(&buffer[..], b"abcGET", "http_wire-1");
     }
 
     #[test]
@@ -281,12 +282,16 @@ mod tests {
     fn heads_that_could_be_read_in_two_ways_are_refused() {
         let chunks = "POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n";
         let both = format!("{chunks}Content-Length: 3\r\n\r\n");
-        assert_eq!(take(&both), Err(HeadError::Malformed("it has a length and chunks")), "WI3");
+        assert_eq!(
+            take(&both),
+            Err(HeadError::Malformed("it has a length and chunks")),
+            "http_wire-3"
+        );
         let old = "POST / HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n";
         let refused = HeadError::Malformed("HTTP/1.0 has no transfer encodings");
-        assert_eq!(take(old), Err(refused), "WI3");
+        assert_eq!(take(old), Err(refused), "http_wire-3");
         let two = "POST / HTTP/1.0\r\nContent-Length: 3\r\nContent-Length: 3\r\n\r\n";
-        assert_eq!(take(two), Err(HeadError::Malformed("it has two lengths")), "WI3");
+        assert_eq!(take(two), Err(HeadError::Malformed("it has two lengths")), "http_wire-3");
         // An empty encoding beside a length is no encoding for some readers, and one for others.
         for encoding in ["gzip, chunked", "", "identity", "chunked, chunked", "xchunked"] {
             let length = if encoding.is_empty() { "Content-Length: 3\r\n" } else { "" };
@@ -294,7 +299,7 @@ mod tests {
                 "POST / HTTP/1.1\r\nHost: x\r\n{length}Transfer-Encoding: {encoding}\r\n\r\n"
             );
             let refused = HeadError::Malformed("its transfer encoding is not chunked");
-            assert_eq!(take(&text), Err(refused), "WI3: {encoding}");
+            assert_eq!(take(&text), Err(refused), "http_wire-3: {encoding}");
         }
         for length in ["+3", "-1", "3,3", "0x3", "99999999999999999999"] {
             let text = format!("POST / HTTP/1.0\r\nContent-Length: {length}\r\n\r\n");
@@ -308,11 +313,11 @@ mod tests {
         assert_eq!(
             take("GET / HTTP/1.1\r\n\r\n"),
             Err(HeadError::Malformed("it names no host")),
-            "WI3"
+            "http_wire-3"
         );
         for version in ["1.0", "1.1"] {
             let two = format!("GET / HTTP/{version}\r\nHost: x\r\nhost: x\r\n\r\n");
-            assert_eq!(take(&two), Err(HeadError::Malformed("it names two hosts")), "WI3");
+            assert_eq!(take(&two), Err(HeadError::Malformed("it names two hosts")), "http_wire-3");
         }
         taken("GET / HTTP/1.0\r\n\r\n");
         taken("GET / HTTP/1.1\r\nHost:\r\n\r\n");
@@ -328,8 +333,8 @@ mod tests {
             ("/exec?url=http://b.example/", "x", "/exec", "url=http://b.example/"),
         ] {
             let head = taken(&format!("GET {target} HTTP/1.1\r\nHost: x\r\n\r\n"));
-            assert_eq!(head.field("host"), Some(host), "WI5: {target}");
-            assert_eq!((head.path.as_str(), head.query.as_str()), (path, query), "WI5");
+            assert_eq!(head.field("host"), Some(host), "wire_head-2: {target}");
+            assert_eq!((head.path.as_str(), head.query.as_str()), (path, query), "wire_head-2");
         }
     }
 
@@ -356,8 +361,8 @@ mod tests {
             head = head.or(reader.take(&mut buffer, 64 << 10).unwrap());
             parsed += usize::from(reader.parsed != before);
         }
-        assert!(head.is_some() && parsed <= 24, "WI4: {parsed}");
-        assert_eq!(&buffer[..], b"rest", "WI1");
+        assert!(head.is_some() && parsed <= 24, "wire_head-1: {parsed}");
+        assert_eq!(&buffer[..], b"rest", "http_wire-1");
         // Bytes that cannot become a head are refused before a line end arrives.
         let refused = HeadReader::default().take(&mut BytesMut::from(&b"\x16\x03\x01"[..]), MAX);
         assert!(refused.is_err());

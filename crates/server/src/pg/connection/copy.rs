@@ -1,16 +1,16 @@
 //! COPY whose rows go over the connection, in either direction.
 //!
-//! - CY1. Received bytes go to the import at its own speed, and the client waits with them: none of
-//!   them are kept here.
-//! - CY2. CopyDone commits all rows with one commit. Any other end, by an error, CopyFail, a cancel
-//!   or a client that goes away, leaves the table unchanged.
-//! - CY3. Each row that is sent is a message of its own, as clients expect it. They are written on
-//!   the engine's threads, a part at a time.
-//! - CY4. In a transaction, CopyDone adds the rows to those that wait for COMMIT; an error leaves
-//!   none of them.
-//! - CY5. A client that does not read releases its admission permit, and is disconnected after
-//!   `pg.send_timeout`; one that does not write is disconnected after `pg.copy_idle_timeout`. A
-//!   cancel ends the wait for both.
+//! - Received bytes go to the import at its own speed, and the client waits with them: none of them
+//!   are kept here.
+//! - connection_copy-1. CopyDone commits all rows with one commit. Any other end, by an error,
+//!   CopyFail, a cancel or a client that goes away, leaves the table unchanged.
+//! - connection_copy-2. Each row that is sent is a message of its own, as clients expect it. They
+//!   are written on the engine's threads, a part at a time.
+//! - In a transaction, CopyDone adds the rows to those that wait for COMMIT; an error leaves none
+//!   of them.
+//! - connection_copy-3. A client that does not read releases its admission permit, and is
+//!   disconnected after `pg.send_timeout`; one that does not write is disconnected after
+//!   `pg.copy_idle_timeout`. A cancel ends the wait for both.
 //!
 //! Not here: the meaning of the options, and the format of rows (`copy`, `results`, `binary_copy`).
 
@@ -64,7 +64,7 @@ enum Part {
     Failed(Box<ErrorResponse>),
 }
 
-/// Makes the warnings about columns that lose precision in the binary format (EN2).
+/// Makes the warnings about columns that lose precision in the binary format (pg_encode-2).
 fn cut_instants(schema: &SchemaRef) -> Vec<String> {
     let is_cut = |field: &&Arc<Field>| {
         matches!(field.data_type(), DataType::Timestamp(TimeUnit::Nanosecond, _))
@@ -407,7 +407,7 @@ impl CopyOutput {
     }
 }
 
-/// Writes the rows of a stream as messages (CY3).
+/// Writes the rows of a stream as messages (connection_copy-2).
 async fn write(stream: SendableRecordBatchStream, out: CopyOutput, sender: Sender<Part>) {
     let end = match write_all(stream, Arc::new(out), &sender).await {
         Ok(()) => Part::End,

@@ -1,13 +1,13 @@
 //! The line `\.` at the end of the rows of a COPY: psql ends its own input with it, and sends it
 //! along in every format. PostgreSQL up to version 16 treats it as the end of CSV, too.
 //!
-//! - EL1. Only a separate line at the very end is removed. Bytes that may be such a line wait for
-//!   those that follow; all others are passed on unchanged.
+//! - end_line-1. Only a separate line at the very end is removed. Bytes that may be such a line
+//!   wait for those that follow; all others are passed on unchanged.
 
 /// The bytes of the longest such line, with the line end before it.
 const LONGEST: usize = b"\n\\.\r\n".len();
 
-/// A filter that holds back bytes that may be such a line (EL1).
+/// A filter that holds back bytes that may be such a line (end_line-1).
 #[derive(Debug, Default)]
 pub(super) struct EndLine {
     kept: Vec<u8>,
@@ -62,7 +62,11 @@ mod tests {
                 taken.extend([&before, rest].concat());
             }
             taken.extend(end.end());
-            assert_eq!(String::from_utf8(taken).unwrap(), expected, "EL1: {text:?} by {step}");
+            assert_eq!(
+                String::from_utf8(taken).unwrap(),
+                expected,
+                "end_line-1: {text:?} by {step}"
+            );
         }
     }
 

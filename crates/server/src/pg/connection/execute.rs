@@ -21,7 +21,7 @@ use crate::server_state::CountedQuery;
 
 /// The interval at which a statement that waits for admission checks whether it was cancelled.
 const TICK: Duration = Duration::from_millis(20);
-/// The time for which a client may read nothing before the permit is released (CO2).
+/// The time for which a client may read nothing before the permit is released (connection-2).
 const SLOW: Duration = Duration::from_millis(50);
 /// The bytes of rows that are written before other events are checked.
 const PART_BYTES: usize = 64 << 10;
@@ -35,7 +35,7 @@ pub(super) struct Order {
     pub(super) parameters: Arc<[Parameter]>,
     /// The characters that the client has sent before the statement.
     pub(super) before: usize,
-    /// True if its text or its values take long to read (CO5).
+    /// True if its text or its values take long to read (connection-5).
     pub(super) is_large: bool,
 }
 
@@ -72,7 +72,7 @@ pub(super) struct Progress {
     pub(super) is_over: bool,
 }
 
-/// A task that is aborted when this is dropped (CO4).
+/// A task that is aborted when this is dropped (connection-4).
 pub(super) struct Ending(pub(super) AbortHandle);
 
 impl Drop for Ending {
@@ -117,10 +117,11 @@ impl Connection {
         }
     }
 
-    /// Starts a query that is known to be quick; `None` if it is not, or no permit is free (PO3).
+    /// Starts a query that is known to be quick; `None` if it is not, or no permit is free
+    /// (portal-3).
     pub(super) async fn start_known(&mut self, order: &Order) -> Result<Option<Rows>, Stopped> {
         let services = Arc::clone(&self.services);
-        // Its text and its values would be read on this thread (CO5).
+        // Its text and its values would be read on this thread (connection-5).
         if order.is_large {
             return Ok(None);
         }
@@ -350,8 +351,9 @@ impl Connection {
         }
     }
 
-    /// Sends the output. If that takes long, the permit is released meanwhile (CO2); it ends when
-    /// the statement is cancelled, and when the client takes nothing for `pg.send_timeout`.
+    /// Sends the output. If that takes long, the permit is released meanwhile (connection-2); it
+    /// ends when the statement is cancelled, and when the client takes nothing for
+    /// `pg.send_timeout`.
     pub(super) async fn send(
         &mut self,
         mut slot: Option<&mut ExecutionSlot>,

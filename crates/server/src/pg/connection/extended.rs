@@ -1,11 +1,11 @@
 //! The extended protocol: statements that are parsed, bound, described and executed in steps.
 //!
-//! - EP1. A statement is described once, on demand: for a Describe, or for the types of parameters
-//!   that the client leaves open.
-//! - EP2. A statement returns the columns that it was described with. If its tables have changed so
-//!   that it would return others, it fails with the error that clients know.
-//! - EP3. Statements up to the next Sync are one transaction, as in PostgreSQL: an error in the
-//!   middle undoes those before it. A statement whose Sync has already arrived needs none.
+//! - extended-1. A statement is described once, on demand: for a Describe, or for the types of
+//!   parameters that the client leaves open.
+//! - extended-2. A statement returns the columns that it was described with. If its tables have
+//!   changed so that it would return others, it fails with the error that clients know.
+//! - extended-3. Statements up to the next Sync are one transaction, as in PostgreSQL: an error in
+//!   the middle undoes those before it. A statement whose Sync has already arrived needs none.
 
 use std::sync::Arc;
 
@@ -164,7 +164,7 @@ impl Connection {
         Ok(Prepared { sql, command, types, bytes, _reservation, described: Default::default() })
     }
 
-    /// Keeps a statement under a name (CO3).
+    /// Keeps a statement under a name (connection-3).
     pub(super) fn keep(&mut self, name: &str, prepared: Prepared) -> Result<(), ErrorResponse> {
         let max = self.server.config.pg.max_prepared;
         if !self.prepared.contains_key(name) && max <= self.prepared.len() {
@@ -176,7 +176,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Checks that a named object of this many bytes may be kept (CO3).
+    /// Checks that a named object of this many bytes may be kept (connection-3).
     fn check_room(&self, name: &str, bytes: usize) -> Result<(), ErrorResponse> {
         // The unnamed object is replaced by the next one.
         if name.is_empty() {
@@ -204,7 +204,7 @@ impl Connection {
         })
     }
 
-    /// Returns a prepared statement that EXECUTE may run (SE3). Parse can name others, too.
+    /// Returns a prepared statement that EXECUTE may run (session-3). Parse can name others, too.
     pub(super) fn find_executable(&self, name: &str) -> Result<Arc<Prepared>, ErrorResponse> {
         let prepared = self.find_prepared(name)?;
         match prepared.command {
@@ -267,7 +267,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Keeps a portal under a name (CO3).
+    /// Keeps a portal under a name (connection-3).
     pub(super) fn keep_portal(&mut self, name: &str, portal: Portal) -> Result<(), ErrorResponse> {
         let max = self.server.config.pg.max_prepared;
         if !self.portals.contains_key(name) && max <= self.portals.len() {
@@ -335,7 +335,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Returns the description of a statement (EP1).
+    /// Returns the description of a statement (extended-1).
     pub(super) async fn description(
         &mut self,
         prepared: &Arc<Prepared>,
@@ -498,7 +498,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Begins an implicit transaction for a statement within a pipeline (EP3).
+    /// Begins an implicit transaction for a statement within a pipeline (extended-3).
     fn begin_pipelined(&mut self, sql: &str) {
         let is_last = self.wire.input.first() == Some(&SYNC);
         let is_open = self.status != Status::Idle || self.is_implicit;
@@ -526,7 +526,7 @@ impl Connection {
         Ok(progress)
     }
 
-    /// Checks that the columns are those of the description (EP2).
+    /// Checks that the columns are those of the description (extended-2).
     fn check_columns(&self, prepared: &Prepared, found: &SchemaRef) -> Result<(), ErrorResponse> {
         let Some(Description { columns: Some(expected), .. }) = prepared.described.get() else {
             return Ok(());
@@ -634,7 +634,7 @@ pub(super) fn column_formats(
     }
 }
 
-/// Checks that a portal is a statement of the engine (SE3).
+/// Checks that a portal is a statement of the engine (session-3).
 pub(super) fn check_fetchable(command: &Command) -> Result<(), ErrorResponse> {
     match command {
         Command::Statement => Ok(()),

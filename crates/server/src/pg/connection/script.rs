@@ -1,7 +1,7 @@
 //! The text of a simple query, split into its statements.
 //!
 //! It is split as a whole before any statement is executed, on a blocking thread if it is large
-//! (`connection` CO5).
+//! (connection-5).
 
 use bytes::Bytes;
 use tidegate_query::split_statements;

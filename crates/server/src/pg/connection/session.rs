@@ -1,12 +1,12 @@
 //! Statements that the connection executes itself: transactions, prepared statements and cursors;
 //! and the execution of one statement of the simple protocol.
 //!
-//! - SE1. Within a transaction, changes wait for COMMIT, which makes all of them durable and
+//! - session-1. Within a transaction, changes wait for COMMIT, which makes all of them durable and
 //!   visible at once, or none. The transaction itself sees them before.
-//! - SE2. After an error in a transaction, no statement is executed until it ends, or is rolled
-//!   back to a savepoint.
-//! - SE3. EXECUTE and FETCH reach statements of the engine only, so neither running nor describing
-//!   them recurses.
+//! - session-2. After an error in a transaction, no statement is executed until it ends, or is
+//!   rolled back to a savepoint.
+//! - session-3. EXECUTE and FETCH reach statements of the engine only, so neither running nor
+//!   describing them recurses.
 
 use std::sync::Arc;
 
@@ -67,7 +67,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Checks that a failed transaction allows this statement (SE2).
+    /// Checks that a failed transaction allows this statement (session-2).
     pub(super) fn check_state(&self, command: &Command) -> Result<(), ErrorResponse> {
         let ends = matches!(
             command,
@@ -213,7 +213,8 @@ impl Connection {
         Ok(())
     }
 
-    /// Commits, with cursors that outlive the transaction (SE1). If it fails, these cursors end.
+    /// Commits, with cursors that outlive the transaction (session-1). If it fails, these cursors
+    /// end.
     async fn commit_held(&mut self, cursors: &[String]) -> Result<(), Stopped> {
         let done = self.commit_changes().await;
         if done.is_err() {
@@ -281,7 +282,7 @@ impl Connection {
         values: &[Parameter],
         formats: Option<&[Format]>,
     ) -> Result<(), Stopped> {
-        assert!(prepared.command == Command::Statement, "SE3");
+        assert!(prepared.command == Command::Statement, "session-3");
         let reservation = self.account.reserve(bytes_of(values)).map_err(ErrorResponse::from)?;
         let mut portal = Portal::new(
             prepared,
@@ -356,7 +357,7 @@ impl Connection {
             );
         }
         let prepared = Arc::new(self.prepared(Arc::from(sql), Vec::new()).await?);
-        assert!(prepared.command == Command::Statement, "CM2");
+        assert!(prepared.command == Command::Statement, "command-2");
         let formats = if is_binary { vec![Format::Binary] } else { Vec::new() };
         let reservation = self.account.reserve(bytes_of(values)).map_err(ErrorResponse::from)?;
         let mut portal = Portal::new(&prepared, values.to_vec(), reservation, formats);

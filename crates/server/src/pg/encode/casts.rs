@@ -1,5 +1,5 @@
-//! Casts of arrays to types PostgreSQL can encode: once per batch (EN1), and the same for both
-//! formats.
+//! Casts of arrays to types PostgreSQL can encode: once per batch (pg_encode-1), and the same for
+//! both formats.
 //!
 //! - casts-1. The array of a column can be encoded as the announced type (`types`): spans of time
 //!   are intervals of days and parts of a day, decimals of every width are wide ones, times of day
@@ -25,7 +25,7 @@ use crate::value_text::{self, plain};
 const DAY_SECONDS: i64 = 86_400;
 
 /// Returns the array as it is written (casts-1). A list calls it for its elements: there are few
-/// levels of lists (`list` LS3).
+/// levels of lists (encode_list-3).
 pub(super) fn cast_to_wire(field: &Field, array: &ArrayRef) -> Result<ArrayRef, ArrowError> {
     let array = plain(array)?;
     match array.data_type() {

@@ -1,12 +1,12 @@
 //! Lists as PostgreSQL's arrays: lists of lists are arrays of more dimensions.
 //!
-//! - LS1. The text of a list of lists is `{{1,2},{3,4}}`, whose sublists are never quoted: it takes
-//!   time and memory in proportion to its elements, at any depth.
-//! - LS2. PostgreSQL's arrays are rectangular. A list whose sublists differ in length, or are NULL,
-//!   has the same text format with its own sublists, and no binary format. A list without any
-//!   element is `{}`.
-//! - LS3. There are at most `types::DIMENSIONS_MAX` levels: `types` refuses others before a row is
-//!   written.
+//! - encode_list-1. The text of a list of lists is `{{1,2},{3,4}}`, whose sublists are never
+//!   quoted: it takes time and memory in proportion to its elements, at any depth.
+//! - encode_list-2. PostgreSQL's arrays are rectangular. A list whose sublists differ in length, or
+//!   are NULL, has the same text format with its own sublists, and no binary format. A list without
+//!   any element is `{}`.
+//! - encode_list-3. There are at most `types::DIMENSIONS_MAX` levels: `types` refuses others before
+//!   a row is written.
 
 use std::ops::Range;
 
@@ -41,7 +41,7 @@ struct Lists<'a> {
     element: PgType,
 }
 
-/// The error of a list with sublists of different lengths (LS2).
+/// The error of a list with sublists of different lengths (encode_list-2).
 struct Ragged;
 
 pub(super) fn lists<'a>(
@@ -91,7 +91,8 @@ impl Level<'_> {
 }
 
 impl Lists<'_> {
-    /// Returns the length in each dimension, and the elements of the innermost lists (LS2).
+    /// Returns the length in each dimension, and the elements of the innermost lists
+    /// (encode_list-2).
     fn shape(&self, row: usize, room: &mut Room<'_>) -> Result<(Vec<usize>, Range<usize>), Ragged> {
         let mut range = self.levels[0].range(row);
         let mut lengths = vec![range.len()];
@@ -121,7 +122,7 @@ impl Lists<'_> {
     }
 
     /// Writes `{1,NULL,"a b"}`, or nested lists. Each level calls the next one, of which there are
-    /// few (LS3).
+    /// few (encode_list-3).
     fn put_braces(&self, at: usize, list: usize, room: &mut Room<'_>) {
         room.put_u8(b'{');
         let sublists = self.levels.get(at + 1);
@@ -171,7 +172,7 @@ impl Lists<'_> {
         };
         let dimensions = if elements.is_empty() { &[][..] } else { &lengths };
         let has_null = elements.clone().any(|row| self.values.is_null(row));
-        room.put_u32(u32::try_from(dimensions.len()).expect("LS3"));
+        room.put_u32(u32::try_from(dimensions.len()).expect("encode_list-3"));
         room.put_i32(has_null.into());
         room.put_u32(self.element.oid);
         for length in dimensions {
@@ -273,7 +274,7 @@ mod tests {
         let mut guard = Guard::new(reservation, cancel_handle);
         let mut bytes = BytesMut::new();
         let done = writer.push(0, &mut Room::new(&mut bytes, &mut guard));
-        assert!(done.is_ok() || bytes.is_empty(), "EN3: nothing of it is left");
+        assert!(done.is_ok() || bytes.is_empty(), "pg_encode-3: nothing of it is left");
         done.map(|()| bytes.to_vec())
     }
 
@@ -286,7 +287,7 @@ mod tests {
     #[track_caller]
     fn check(array: &ArrayRef, expected: &str) {
         let text = value(array, Format::Text).unwrap();
-        assert_eq!(String::from_utf8_lossy(&text), expected, "LS1");
+        assert_eq!(String::from_utf8_lossy(&text), expected, "encode_list-1");
     }
 
     fn words(numbers: &[i32]) -> Vec<u8> {
@@ -321,12 +322,16 @@ mod tests {
         ] {
             let array = of(of(numbers(3), lengths), &[Some(lengths.len())]);
             check(&array, expected);
-            assert_eq!(value(&array, Format::Binary), Err(RowStopped::Ragged), "LS2: {expected}");
+            assert_eq!(
+                value(&array, Format::Binary),
+                Err(RowStopped::Ragged),
+                "encode_list-2: {expected}"
+            );
         }
         for lengths in [&[][..], &[Some(0), Some(0)]] {
             let array = of(of(numbers(0), lengths), &[Some(lengths.len())]);
             check(&array, "{}");
-            assert_eq!(value(&array, Format::Binary), Ok(words(&[0, 0, 23])), "LS2");
+            assert_eq!(value(&array, Format::Binary), Ok(words(&[0, 0, 23])), "encode_list-2");
         }
     }
 
@@ -337,11 +342,11 @@ mod tests {
         for format in [Format::Text, Format::Binary] {
             assert!(message(&array, format, 8 << 20, &cancel_handle).is_ok());
             let stopped = message(&array, format, 300_000, &cancel_handle);
-            assert!(matches!(stopped, Err(RowStopped::Memory(_))), "RO1");
+            assert!(matches!(stopped, Err(RowStopped::Memory(_))), "room-1");
         }
         cancel_handle.cancel();
         let stopped = message(&array, Format::Text, 8 << 20, &cancel_handle);
-        assert_eq!(stopped, Err(RowStopped::Canceled), "RO2");
+        assert_eq!(stopped, Err(RowStopped::Canceled), "room-2");
     }
 
     #[test]

@@ -1,9 +1,9 @@
 //! The buffer that rows are written into, and the limits of a row in time and memory.
 //!
-//! - RO1. A row has at most `limits::ROW_BYTES`, and from `COUNTED_BYTES` on written bytes are
+//! - room-1. A row has at most `limits::ROW_BYTES`, and from `COUNTED_BYTES` on written bytes are
 //!   counted in the memory budget of connections (`budget`).
-//! - RO2. While a long value is written, cancellation and memory are checked every `LOOK` elements:
-//!   the work between two checks takes less than a millisecond.
+//! - room-2. While a long value is written, cancellation and memory are checked every `LOOK`
+//!   elements: the work between two checks takes less than a millisecond.
 
 use std::ops::{Deref, DerefMut};
 
@@ -18,7 +18,7 @@ use crate::pg::error_response::ErrorResponse;
 const COUNTED_BYTES: usize = 256 << 10;
 /// The bytes that are counted at once.
 const COUNT_STEP_BYTES: usize = 64 << 10;
-/// The elements of a list between two checks (RO2).
+/// The elements of a list between two checks (room-2).
 const LOOK: usize = 1_024;
 
 /// The reason why a row is stopped.
@@ -58,7 +58,7 @@ impl Guard {
     }
 }
 
-/// Counts the bytes of a buffer that waits to be sent (RO1).
+/// Counts the bytes of a buffer that waits to be sent (room-1).
 fn count(reservation: &mut Reservation, bytes: usize) -> Result<(), OverBudget> {
     let counted = if bytes <= COUNTED_BYTES { 0 } else { bytes };
     reservation.try_resize(counted.next_multiple_of(COUNT_STEP_BYTES))
@@ -79,7 +79,7 @@ impl<'b> Room<'b> {
         COUNT_STEP_BYTES < self.bytes.len() - self.row_start
     }
 
-    /// Returns whether the row is stopped, at this element of a list (RO2).
+    /// Returns whether the row is stopped, at this element of a list (room-2).
     pub(super) fn looks(&mut self, element: usize) -> bool {
         if element.is_multiple_of(LOOK) { self.check() } else { self.stopped.is_some() }
     }

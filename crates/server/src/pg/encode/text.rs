@@ -134,7 +134,7 @@ fn push_era(days: i64, bytes: &mut BytesMut) {
     }
 }
 
-/// `1 year 2 mons 3 days 04:05:06.7`, in microseconds (EN2).
+/// `1 year 2 mons 3 days 04:05:06.7`, in microseconds (pg_encode-2).
 fn push_interval(interval: Interval, bytes: &mut BytesMut) {
     let Interval { months, days, nanos } = interval;
     let nanos = i128::from(nanos.div_euclid(1_000)) * 1_000;

@@ -60,7 +60,7 @@ fn unknown_users_are_refused() {
     let unknown = exec(&server, "SELECT 1", &basic("nobody", "quest"));
     check(&wrong, 401, r#""code":"28P01""#);
     let said = |answer: &Answer| answer.body.split("\"requestId\"").next().unwrap().to_owned();
-    assert_eq!(said(&wrong), said(&unknown), "GD2");
+    assert_eq!(said(&wrong), said(&unknown), "guard-2");
     for fields in [&*basic("admin", "a better one"), "Authorization: Token admin:a better one\r\n"]
     {
         check(&exec(&server, "SELECT 40 + 2", fields), 200, "[[42]]");
@@ -221,9 +221,9 @@ fn failed_logins_are_delayed_and_cached_ones_compute_no_hash() {
     let mut bytes = Vec::new();
     std::io::Read::read_to_end(&mut stream, &mut bytes).unwrap();
     let text = String::from_utf8(bytes).unwrap();
-    assert_eq!(text.matches("HTTP/1.1 200 OK").count(), 1_000, "GD3");
+    assert_eq!(text.matches("HTTP/1.1 200 OK").count(), 1_000, "guard-3");
     let logins = server.log().matches("`admin` has logged in").count();
-    assert_eq!(logins, 1, "GD3");
+    assert_eq!(logins, 1, "guard-3");
     server.stop();
 }
 
@@ -273,7 +273,7 @@ fn a_page_of_an_allowed_origin_may_query() {
     let allowed = exec(&server, "SELECT 40 + 2", known);
     check(&allowed, 200, "[[42]]");
     let origin = allowed.field("Access-Control-Allow-Origin");
-    assert_eq!(origin, Some("https://grafana.example"), "GD4");
+    assert_eq!(origin, Some("https://grafana.example"), "guard-4");
     check(&exec(&server, "DROP TABLE t", other), 403, "42501");
     let ask = |origin: &str| {
         let head = "OPTIONS /exec HTTP/1.1\r\nHost: x\r\nAccess-Control-Request-Method: POST\r\n";
@@ -284,7 +284,7 @@ fn a_page_of_an_allowed_origin_may_query() {
         (asked.status, asked.field("Access-Control-Allow-Methods")),
         (204, Some("GET, HEAD, POST"))
     );
-    assert_eq!(ask(other).status, 403, "GD4");
+    assert_eq!(ask(other).status, 403, "guard-4");
     server.stop();
 }
 
@@ -314,11 +314,11 @@ fn a_get_and_a_head_only_read() {
         let target = format!("/exec?query={}", encode(sql));
         let answer = get(&server, &target, &admin);
         check(&answer, 405, "GET and HEAD only read, use POST");
-        assert_eq!(answer.field("Allow"), Some("POST"), "GD6: {sql}");
-        assert!(answer.body.contains("\"25006\""), "GD6: {}", answer.body);
+        assert_eq!(answer.field("Allow"), Some("POST"), "guard-6: {sql}");
+        assert!(answer.body.contains("\"25006\""), "guard-6: {}", answer.body);
         let head = format!("HEAD {target} HTTP/1.1\r\nHost: x\r\n{admin}");
         let bytes = server.bytes(&head, b"");
-        assert!(bytes.starts_with(b"HTTP/1.1 405 "), "GD6: {sql}");
+        assert!(bytes.starts_with(b"HTTP/1.1 405 "), "guard-6: {sql}");
         // An export returns rows as a file, whatever the method.
         let exported = server.post(&target.replace("/exec", "/exp"), &admin, "");
         assert!(exported.status != 200, "{sql}: {}", exported.body);
@@ -394,14 +394,14 @@ fn no_page_of_another_place_or_name_gets_an_answer_from_any_route() {
                          Content-Length: 0\r\nAuthorization: Basic YWRtaW46YSBiZXR0ZXIgb25l\r\n"
                     );
                     let status = server.request(&head, b"").status;
-                    assert!(is_open || status == 403, "GD5: {keys:?} {head}: {status}");
+                    assert!(is_open || status == 403, "guard-5: {keys:?} {head}: {status}");
                 }
             }
         }
         // A link to the console may stand on any site.
         let link = "GET / HTTP/1.1\r\nHost: x\r\nSec-Fetch-Site: cross-site\r\n\
                     Authorization: Token admin:a better one\r\n";
-        assert_eq!(server.request(link, b"").status, 200, "GD4");
+        assert_eq!(server.request(link, b"").status, 200, "guard-4");
         server.stop();
     }
 }
@@ -414,16 +414,16 @@ fn names_of_the_server_are_listed() {
     let ask = |host: &str| {
         server.request(&format!("GET /settings HTTP/1.1\r\nHost: {host}\r\n"), b"").status
     };
-    assert_eq!((ask("DB.example:9000"), ask("db.example.evil.example")), (200, 403), "GD5");
+    assert_eq!((ask("DB.example:9000"), ask("db.example.evil.example")), (200, 403), "guard-5");
     // The host of an absolute-form target counts.
     let absolute = "GET http://evil.example/settings HTTP/1.1\r\nHost: x\r\n";
-    assert_eq!(server.request(absolute, b"").status, 403, "WI5");
+    assert_eq!(server.request(absolute, b"").status, 403, "wire_head-2");
     let mut admin = std::net::TcpStream::connect(server.admin).unwrap();
     let metrics = b"GET /metrics HTTP/1.1\r\nHost: evil.example\r\nConnection: close\r\n\r\n";
     admin.write_all(metrics).unwrap();
     let mut answer = Vec::new();
     std::io::Read::read_to_end(&mut admin, &mut answer).unwrap();
-    assert!(answer.starts_with(b"HTTP/1.1 403 "), "GD5");
+    assert!(answer.starts_with(b"HTTP/1.1 403 "), "guard-5");
     server.stop();
 }
 

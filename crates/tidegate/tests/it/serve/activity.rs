@@ -89,11 +89,11 @@ fn a_cancel_frees_the_permit_of_a_client_that_does_not_read() {
         wait_until("all permits to be taken", || server.metric("tidegate_queries_running") == 2.0);
         assert_eq!(server.rows("select 0"), "[[0]]", "streaming_slot-1: {path}");
         assert_eq!(server.rows(&format!("cancel query {id}")), format!("[[{id},\"cancelled\"]]"));
-        assert_eq!(server.rows("select 1"), "[[1]]", "EX1: {path}");
+        assert_eq!(server.rows("select 1"), "[[1]]", "exec-1: {path}");
         drop(second);
         let mut bytes = Vec::new();
         first.read_to_end(&mut bytes).unwrap();
-        assert!(!bytes.ends_with(b"\r\n0\r\n\r\n") || path == "exec", "XP2");
+        assert!(!bytes.ends_with(b"\r\n0\r\n\r\n") || path == "exec", "exp-2");
         let is_told = String::from_utf8_lossy(&bytes).contains("query cancelled by user");
         assert_eq!(is_told, path == "exec");
         wait_until("both to end", || server.metric("tidegate_queries_running") == 0.0);

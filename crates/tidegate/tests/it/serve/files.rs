@@ -116,7 +116,7 @@ fn an_export_ends_once_and_the_next_answer_follows() {
     let (third, rest) = Answer::parse(rest);
     assert_eq!((first.status, first.body.as_str()), (200, ""));
     assert_eq!((second.status, second.body.len()), (200, 100_004));
-    assert_eq!((third.status, rest.len()), (204, 0), "HT1: {}", third.head);
+    assert_eq!((third.status, rest.len()), (204, 0), "http-1: {}", third.head);
 }
 
 #[test]
@@ -130,11 +130,11 @@ fn an_export_that_fails_has_no_end() {
     let mut bytes = Vec::new();
     std::io::Read::read_to_end(&mut stream, &mut bytes).unwrap();
     assert!(bytes.starts_with(b"HTTP/1.1 200 "), "some rows were sent");
-    assert!(!bytes.ends_with(b"0\r\n\r\n"), "XP2: the last chunk is missing");
+    assert!(!bytes.ends_with(b"0\r\n\r\n"), "exp-2: the last chunk is missing");
     let mut old = server.connect();
     old.write_all(head.replace("HTTP/1.1", "HTTP/1.0").as_bytes()).unwrap();
     let read = std::io::Read::read_to_end(&mut old, &mut Vec::new());
-    assert!(read.is_err(), "XP2: the connection is reset");
+    assert!(read.is_err(), "exp-2: the connection is reset");
 }
 
 // Answers to HTTP/1.0, which has no chunks, came in chunks: the chunk sizes became part of the
@@ -255,8 +255,8 @@ fn an_upload_that_fails_changes_nothing() {
     stream.write_all(b"ts,v\n2025-03-02,2\n").unwrap();
     drop(stream);
     wait_until("the job to end", || server.rows("SELECT count(*) FROM copy_progress()") == "[[0]]");
-    assert_eq!(server.rows("SELECT v FROM t"), "[[1.0]]", "IP2");
-    assert_eq!(server.count("new"), None, "IP2");
+    assert_eq!(server.rows("SELECT v FROM t"), "[[1.0]]", "imp-1");
+    assert_eq!(server.count("new"), None, "imp-1");
     let empty = upload(&server, "name=t&fmt=json", &[("name=\"data\"", "")]);
     assert!(empty.body.contains("\"rowsImported\":0"), "{}", empty.body);
 }
@@ -412,7 +412,7 @@ fn copy_never_leaves_its_root() {
         bodies.push(rest.split_once(",\"position\"").unwrap().0.to_owned());
     }
     bodies.dedup();
-    assert_eq!(bodies.len(), 1, "FO2: one text for all: {bodies:?}");
+    assert_eq!(bodies.len(), 1, "copy_files-1: one text for all: {bodies:?}");
     let made = std::process::Command::new("mkfifo").arg(root.join("fifo")).status();
     assert!(made.unwrap().success());
     check_code(&server.exec("COPY t FROM 'fifo'"), 400, "42809");
@@ -571,19 +571,19 @@ fn an_upload_that_waits_for_its_client_does_not_keep_others_waiting() {
     };
     // An upload with few rows waits for more of them, and no other upload waits for it.
     let thinking = [begin("a", 10), begin("b", 10)];
-    assert_eq!(import("first").status, 200, "UL3");
+    assert_eq!(import("first").status, 200, "upload-3");
     // An upload with many rows is being imported, and gives way.
     let mut slow = begin("c", 200_000);
     let jobs = || server.rows("SELECT count(*) FROM copy_progress()");
     wait_until("it to work", || jobs() == "[[1]]");
-    assert_eq!(import("second").status, 200, "UL4");
+    assert_eq!(import("second").status, 200, "upload-4");
     // Its client gets the error when it sends more.
     let more = "1,2\n".repeat(200_000);
     let sent = (0..10).try_for_each(|_| slow.write_all(more.as_bytes()));
     let mut answer = String::new();
     let read = slow.read_to_string(&mut answer);
-    assert!(answer.contains("copy.idle_timeout"), "UL4: {sent:?} {read:?} {answer}");
-    assert_eq!((server.count("a"), server.count("c")), (None, None), "CJ2");
+    assert!(answer.contains("copy.idle_timeout"), "upload-4: {sent:?} {read:?} {answer}");
+    assert_eq!((server.count("a"), server.count("c")), (None, None), "server_copy-1");
     drop(thinking);
     server.stop();
 }

@@ -199,16 +199,16 @@ fn rows_come_and_go_by_copy() {
         assert_eq!(copy(&parts).await.unwrap(), 3);
         let error = copy(&["2025-01-04,4,z\n2025-01-05,five,z\n"]).await.unwrap_err();
         let error = error.as_db_error().unwrap();
-        assert_eq!(error.code().code(), "22P02", "CY2: {error}");
+        assert_eq!(error.code().code(), "22P02", "connection_copy-1: {error}");
         // A COPY that is not ended has changed nothing.
         drop(client.copy_in::<_, Bytes>("COPY t FROM STDIN").await.unwrap());
-        assert_eq!(rows(&client, "SELECT count(*) FROM t").await, ["3"], "CY2");
+        assert_eq!(rows(&client, "SELECT count(*) FROM t").await, ["3"], "connection_copy-1");
         let out = client.copy_out("COPY (SELECT n, s FROM t) TO STDOUT").await.unwrap();
         let out = out.try_collect::<Vec<_>>().await.unwrap();
-        assert_eq!(out, ["1\ta,b\n", "\\N\t\\N\n", "3\tx\\ny\n"], "CY3");
+        assert_eq!(out, ["1\ta,b\n", "\\N\t\\N\n", "3\tx\\ny\n"], "connection_copy-2");
         let csv = "COPY t TO STDOUT WITH CSV HEADER";
         let out = client.copy_out(csv).await.unwrap().try_collect::<Vec<_>>().await.unwrap();
-        assert_eq!(out.len(), 4, "CY3");
+        assert_eq!(out.len(), 4, "connection_copy-2");
         assert_eq!(out[0], "ts,n,s\n");
     });
     server.stop();

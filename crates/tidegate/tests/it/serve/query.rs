@@ -287,7 +287,7 @@ fn names_that_lead_here_from_elsewhere_are_refused() {
     server.stop();
     let open = Server::start_with(&world, &["http.auth=off"]);
     let request = "GET /exec?query=select+1 HTTP/1.1\r\nHost: db.example\r\n";
-    assert_eq!(open.request(request, b"").status, 403, "GD5");
+    assert_eq!(open.request(request, b"").status, 403, "guard-5");
 }
 
 // Only `Origin` was checked, which browsers do not send with `<img src="..">` or a link: any page
@@ -307,7 +307,7 @@ fn no_page_of_another_place_gets_what_it_could_not_post() {
     ] {
         let request =
             format!("GET /{path}?query=select+1 HTTP/1.1\r\nHost: x\r\nSec-Fetch-Site: {site}\r\n");
-        assert_eq!(server.request(&request, b"").status, status, "HT4: {path} {site}");
+        assert_eq!(server.request(&request, b"").status, status, "http-3: {path} {site}");
     }
 }
 
@@ -455,12 +455,12 @@ fn bodies_of_all_connections_have_a_bound() {
         let clients = clients.collect::<Vec<_>>();
         let clients = clients.into_iter().map(|it| it.join().unwrap()).collect::<Vec<_>>();
         let used = server.metric("tidegate_memory_bytes") - before;
-        assert!(used < f64::from(64 << 20), "EB1: {used}");
+        assert!(used < f64::from(64 << 20), "exec_body-1: {used}");
         // Small statements are answered in the meantime.
-        assert_eq!(server.exec("SELECT 1").status, 200, "EB1");
+        assert_eq!(server.exec("SELECT 1").status, 200, "exec_body-1");
         clients.iter().filter(|(_, is_refused)| *is_refused).count()
     });
-    assert!((CONNECTIONS / 2..CONNECTIONS).contains(&refused), "EB1: {refused}");
+    assert!((CONNECTIONS / 2..CONNECTIONS).contains(&refused), "exec_body-1: {refused}");
     wait_until("it to be given back", || server.metric("tidegate_connection_memory_bytes") == 0.0);
     server.stop();
 }
@@ -561,7 +561,11 @@ fn requests_that_could_be_read_in_two_ways_are_refused() {
         ("POST /imp?name=t HTTP/1.1\r\nHost: x\r\n\r\n".to_owned(), 411),
         ("POST /exec?query=select+1 HTTP/1.1\r\nHost: x\r\n\r\n".to_owned(), 200),
     ] {
-        assert_eq!(server.status(request.as_bytes()), expected, "WI3, BO1: {request}");
+        assert_eq!(
+            server.status(request.as_bytes()),
+            expected,
+            "http_wire-3, wire_body-1: {request}"
+        );
     }
     server.stop();
 }

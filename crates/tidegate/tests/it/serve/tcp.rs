@@ -199,7 +199,7 @@ fn a_connection_that_speaks_another_protocol_is_ended() {
             let sent = sent.and_then(|()| stream.write_all(&bytes[cut..]));
             // The server ends the connection, by its end or by a reset.
             let end = stream.read(&mut [0]);
-            assert!(matches!(end, Ok(0) | Err(_)), "TP7: {sent:?} {end:?}");
+            assert!(matches!(end, Ok(0) | Err(_)), "ilp_tcp-4: {sent:?} {end:?}");
             server.wait_for(&format!("speaks {protocol}"));
         }
     }
@@ -207,7 +207,7 @@ fn a_connection_that_speaks_another_protocol_is_ended() {
     server.send_lines("GET v=1i 1\nGET v=2i 2\n");
     server.wait_for_rows("good", 1);
     server.wait_for_rows("GET", 2);
-    assert_eq!(server.count("evil"), None, "TP7");
+    assert_eq!(server.count("evil"), None, "ilp_tcp-4");
     assert_eq!(server.metric("tidegate_ilp_foreign_protocols_total"), 10.0);
     server.stop();
 }

@@ -69,9 +69,9 @@ fn one_port_speaks_both_where_that_is_allowed() {
     }
     let said = ask(&server, QUERY, &["-alpn", "h2,http/1.1"]);
     assert!(said.contains("ALPN protocol: http/1.1"), "{said}");
-    assert!(!ask(&server, QUERY, &["-alpn", "postgresql"]).contains("[[42]]"), "TL3");
+    assert!(!ask(&server, QUERY, &["-alpn", "postgresql"]).contains("[[42]]"), "server_tls-3");
     assert!(!ask(&server, QUERY, &["-tls1_1", "-cipher", "ALL:@SECLEVEL=0"]).contains("[[42]]"));
-    assert_eq!(server.rows("SELECT 40 + 2"), "[[42]]", "HT4");
+    assert_eq!(server.rows("SELECT 40 + 2"), "[[42]]", "http-3");
     let large = "GET /exp?query=SELECT%20x%20FROM%20long_sequence(200000) HTTP/1.1\r\nHost: x\r\n\
                  Connection: close\r\n\r\n";
     let said = ask(&server, large, &["-quiet"]);
@@ -88,7 +88,7 @@ fn plain_connections_are_refused_where_tls_is_required() {
     let server = start(&world, "require", &["http.auth=required"]);
     let answer = server.get("/ping");
     assert_eq!(answer.status, 400, "{}", answer.body);
-    assert!(answer.body.contains("speaks TLS"), "HT4: {}", answer.body);
+    assert!(answer.body.contains("speaks TLS"), "http-3: {}", answer.body);
     let with = |field: &str| QUERY.replace("Connection", &format!("{field}\r\nConnection"));
     assert!(ask(&server, QUERY, &[]).contains("401 Unauthorized"));
     let known = ask(&server, &with("Authorization: Token admin:quest"), &[]);
@@ -107,11 +107,11 @@ fn another_certificate_is_shown_as_soon_as_it_is_there() {
     assert!(make_certificate(&world, "second.example"));
     server.signal("-HUP");
     server.wait_for("reloaded");
-    assert!(ask(&server, QUERY, &[]).contains("second.example"), "TL2");
+    assert!(ask(&server, QUERY, &[]).contains("second.example"), "server_tls-2");
     world.file("cert.pem", "no certificate");
     server.signal("-HUP");
     server.wait_for("certificates stay as they were");
-    assert!(ask(&server, QUERY, &[]).contains("second.example"), "TL2");
+    assert!(ask(&server, QUERY, &[]).contains("second.example"), "server_tls-2");
     server.stop();
 }
 

@@ -46,7 +46,7 @@ fn bodies_that_are_waited_for_hold_no_memory() {
     let received = "tidegate_ilp_bytes_total{protocol=\"http\"}";
     wait_until("all of them", || server.metric(received) == f64::from(9 + 4 * CONNECTIONS));
     let each = (used() - before) / f64::from(CONNECTIONS);
-    assert!(each < 100_000.0, "WI2: {each} bytes");
+    assert!(each < 100_000.0, "http_wire-2: {each} bytes");
     drop(connections);
 }
 
@@ -190,7 +190,7 @@ fn work_for_a_closed_connection_is_stopped() {
     let open = r#"tidegate_connections{protocol="http"}"#;
     wait_until("the connection to end", || server.metric(open) == 1.0);
     let bytes = server.metric(r#"tidegate_ilp_bytes_total{protocol="http"}"#);
-    assert!(bytes < 16e6, "HW3: {bytes}");
+    assert!(bytes < 16e6, "http_write-1: {bytes}");
     assert_eq!(server.count("t"), None);
 }
 
@@ -424,13 +424,13 @@ fn a_repeat_is_answered_as_the_first_request_was() {
     // A change of the table does not change the answer to the repeat.
     server.exec("alter table t add column w symbol");
     let again = post(&server, "t v=1i 1\nt v=x 2\nt v=3i 3");
-    assert_eq!((again.status, &again.body), (200, &first.body), "HW4");
+    assert_eq!((again.status, &again.body), (200, &first.body), "http_write-2");
     assert_eq!(server.count("t"), Some(2));
     assert_eq!(server.metric(r#"tidegate_rows_written_total{protocol="http"}"#), 2.0);
     server.stop();
     // The tables remember the name longer than the cache of answers.
     let server = Server::start(&world);
-    assert_eq!(post(&server, "t v=1i 1\nt v=x 2\nt v=3i 3").status, 204, "HW4");
+    assert_eq!(post(&server, "t v=1i 1\nt v=x 2\nt v=3i 3").status, 204, "http_write-2");
     assert_eq!(server.count("t"), Some(2));
 }
 

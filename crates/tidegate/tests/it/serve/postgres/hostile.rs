@@ -305,11 +305,11 @@ fn a_copy_whose_client_does_not_read_blocks_no_other_client() {
     let cancel = format!("SELECT pg_cancel_backend({number})");
     let bytes = [query("SELECT 40 + 2"), query(&cancel), message(b'X', b"")].concat();
     let answered = answer(asking, &bytes);
-    assert!(has(&answered, "42") && !has(&answered, "C53400"), "CY5");
+    assert!(has(&answered, "42") && !has(&answered, "C53400"), "connection_copy-3");
     let mut rest = Vec::new();
     copying.write_all(&message(b'X', b"")).unwrap();
     copying.read_to_end(&mut rest).unwrap();
-    assert!(has(&rest, "C57014"), "CY5: it is cancelled while nobody reads");
+    assert!(has(&rest, "C57014"), "connection_copy-3: it is cancelled while nobody reads");
     server.stop();
 }
 
@@ -325,7 +325,7 @@ fn a_client_that_never_reads_or_never_writes_is_given_up() {
     });
     let mut rest = Vec::new();
     let _ = copying.read_to_end(&mut rest);
-    assert!(!has(&rest, "COPY 100000000"), "CY5");
+    assert!(!has(&rest, "COPY 100000000"), "connection_copy-3");
     let bytes = [
         start("admin"),
         query("CREATE TABLE t (n INT)"),
@@ -333,8 +333,11 @@ fn a_client_that_never_reads_or_never_writes_is_given_up() {
         message(b'd', b"1\n"),
     ];
     let answered = answer(open(&server), &bytes.concat());
-    assert!(has(&answered, "C57P05") && has(&answered, "pg.copy_idle_timeout"), "CY5");
-    assert_eq!(server.count("t"), Some(0), "CY2");
+    assert!(
+        has(&answered, "C57P05") && has(&answered, "pg.copy_idle_timeout"),
+        "connection_copy-3"
+    );
+    assert_eq!(server.count("t"), Some(0), "connection_copy-1");
     server.stop();
 }
 
@@ -477,7 +480,7 @@ fn a_cancelled_statement_keeps_no_rows_for_a_client_that_does_not_ask() {
     let mut rest = Vec::new();
     asking.write_all(&[query("FETCH 1 FROM c"), message(b'X', b"")].concat()).unwrap();
     asking.read_to_end(&mut rest).unwrap();
-    assert!(has(&rest, "C57014"), "CO6: its client learns of it");
+    assert!(has(&rest, "C57014"), "connection-6: its client learns of it");
     server.stop();
 }
 

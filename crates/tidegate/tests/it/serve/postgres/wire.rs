@@ -274,7 +274,7 @@ fn a_client_gets_the_reason_when_its_copy_is_ended() {
     ];
     let answer = answer(open(&server), &bytes.concat());
     assert!(has(&answer, "57P05"), "{}", String::from_utf8_lossy(&answer));
-    assert_eq!(server.count("t"), Some(0), "CY2");
+    assert_eq!(server.count("t"), Some(0), "connection_copy-1");
     server.stop();
 }
 
