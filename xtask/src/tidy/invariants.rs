@@ -11,14 +11,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::tidy::Finding;
-use crate::tidy::rust::crate_of;
 use crate::tidy::tree::Tree;
 
-/// Crates whose headers still have numbers of the old kind, `W2`, or numbers without a citation. A
-/// crate is taken out when its last number of the old kind is gone.
-const OLD_NUMBERS: &[&str] = &[];
-
-/// The file that has the list.
+/// This file: its tests have examples of numbers.
 const HERE: &str = "xtask/src/tidy/invariants.rs";
 
 /// The place of a number.
@@ -30,22 +25,16 @@ struct Place<'a> {
 
 /// Returns the findings about the invariants of all crates.
 pub(crate) fn findings(tree: &Tree) -> Vec<Finding> {
-    checked(tree, OLD_NUMBERS)
-}
-
-fn checked(tree: &Tree, old_numbers: &[&str]) -> Vec<Finding> {
     let mut findings = Vec::new();
     let mut defined: BTreeMap<&str, Vec<Place<'_>>> = BTreeMap::new();
     let mut cited: BTreeMap<&str, Place<'_>> = BTreeMap::new();
-    let mut old: BTreeMap<&str, Vec<Finding>> = BTreeMap::new();
     for (path, text) in sources(tree) {
         for (line, text) in (1..).zip(text.lines()) {
             let place = Place { path, line };
             let label = text.strip_prefix("//! - ").and_then(label);
             if let Some(code) = label.filter(|label| is_old_number(label)) {
                 let what = format!("`{code}`: number it after its module, or not (STYLE 6)");
-                let name = crate_of(path).unwrap_or_default();
-                old.entry(name).or_default().push(Finding::new(path, line, what));
+                findings.push(Finding::new(path, line, what));
             }
             if let Some(number) = label.filter(|label| name_of(label).is_some()) {
                 defined.entry(number).or_default().push(place);
@@ -58,15 +47,7 @@ fn checked(tree: &Tree, old_numbers: &[&str]) -> Vec<Finding> {
             }
         }
     }
-    for name in old_numbers.iter().filter(|name| !old.contains_key(**name)) {
-        findings.push(Finding::new(HERE, 1, format!("`{name}` has no old numbers: unlist it")));
-    }
-    old.retain(|name, _| !old_numbers.contains(name));
-    findings.extend(old.into_values().flatten());
-    let is_listed =
-        |finding: &Finding| crate_of(&finding.path).is_some_and(|name| old_numbers.contains(&name));
-    let of_definitions = definitions(&defined, &cited).into_iter();
-    findings.extend(of_definitions.filter(|finding| !is_listed(finding)));
+    findings.extend(definitions(&defined, &cited));
     let names: BTreeSet<&str> = defined.keys().filter_map(|number| name_of(number)).collect();
     for (number, place) in cited {
         let is_of_module = name_of(number).is_some_and(|name| names.contains(name));
@@ -181,22 +162,16 @@ mod tests {
     }
 
     #[test]
-    fn old_numbers_are_refused_in_all_crates_but_those_listed() {
-        let old = [(WAL, "//! - W1. A group is whole.\n")];
+    fn a_number_without_a_module_is_refused() {
         let found = "crates/x/src/wal.rs:1: `W1`: number it after its module, or not (STYLE 6)";
-        check(&old, found);
-        assert_eq!(lines(&old, &["x"]), "");
-        let unlisted = format!("{HERE}:1: `x` has no old numbers: unlist it");
-        assert_eq!(lines(&[(WAL, "//! - UTF-8. Text.\n")], &["x"]), unlisted);
+        check(&[(WAL, "//! - W1. A group is whole.\n")], found);
+        check(&[(WAL, "//! - UTF-8. Text.\n")], "");
     }
 
     #[track_caller]
     fn check(files: &[(&str, &str)], expected: &str) {
-        assert_eq!(lines(files, &[]), expected, "{files:?}");
-    }
-
-    fn lines(files: &[(&str, &str)], old_numbers: &[&str]) -> String {
-        let found = checked(&Tree::of(files), old_numbers);
-        found.iter().map(Finding::to_string).collect::<Vec<_>>().join("\n")
+        let found = findings(&Tree::of(files));
+        let lines = found.iter().map(Finding::to_string).collect::<Vec<_>>().join("\n");
+        assert_eq!(lines, expected, "{files:?}");
     }
 }
