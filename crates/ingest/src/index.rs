@@ -2,7 +2,7 @@
 //!
 //! - index-1. `field_ends` has the position of every delimiter and line end outside of quotes,
 //!   ascending; `row_ends` has the indexes, in `field_ends`, of the line ends.
-//! - All kernels give the same index as `scalar`, for any bytes, if quotes are regular.
+//! - index-4. All kernels give the same index as `scalar`, for any bytes, if quotes are regular.
 //! - index-2. A quote that opens anywhere but at the start of a field is irregular: it is text, and
 //!   only the scalar kernel, a state machine, finds the bounds of the quotes around it.
 //! - index-3. Vector kernels reserve a position for every byte and `SLACK` more, and write less
@@ -282,10 +282,13 @@ mod tests {
                     for kernel in Kernel::available() {
                         assert_eq!(kernel.count(&text, &CSV), counts, "{kernel:?}");
                         let actual = indexed(kernel, &text, start);
-                        assert_eq!(actual.2.is_regular, expected.2.is_regular, "K3 {kernel:?}");
+                        assert_eq!(
+                            actual.2.is_regular, expected.2.is_regular,
+                            "index-2 {kernel:?}"
+                        );
                         if expected.2.is_regular {
                             regular += 1;
-                            assert_eq!(actual, expected, "K2 {kernel:?} {start:?} {text:?}");
+                            assert_eq!(actual, expected, "index-4 {kernel:?} {start:?} {text:?}");
                         }
                     }
                 }

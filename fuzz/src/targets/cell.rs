@@ -1,4 +1,4 @@
-//! X1, X3 of `parse`: any cell is a value or an error, in agreement with the slow reader.
+//! Any cell is a value or an error, in agreement with the slow reader.
 
 use tidegate_ingest::parse::{self, CellError};
 use tidegate_ingest::timestamp::TimestampFormat;

@@ -1,5 +1,5 @@
-//! K2, K3: every kernel gives the index of the state machine, or reports irregular quotes; and the
-//! index of a text split in two is that of the whole.
+//! index-2, index-4: every kernel gives the index of the state machine, or reports irregular
+//! quotes; and the index of a text split in two is that of the whole.
 //!
 //! Input: delimiter, quote, the split position (two bytes), the text.
 
@@ -29,9 +29,9 @@ fn check_from(text: &[u8], cut: usize, start: Start, structure: &Structure) {
     for kernel in Kernel::available() {
         assert_eq!(kernel.count(text, structure), counts, "{kernel:?}");
         let found = indexed(kernel, text, start, structure);
-        assert_eq!(found.2.is_regular, whole.2.is_regular, "K3 {kernel:?}");
+        assert_eq!(found.2.is_regular, whole.2.is_regular, "index-2 {kernel:?}");
         if whole.2.is_regular {
-            assert_eq!(found, whole, "K2 {kernel:?} from {start:?}");
+            assert_eq!(found, whole, "index-4 {kernel:?} from {start:?}");
         }
     }
     let (head, tail) = text.split_at(cut.min(text.len()));

@@ -1,4 +1,4 @@
-//! LP1, LP2, LR2 of `ingest::line`: rows, bad lines and their places agree with the slow reader,
+//! parser-1, parser-2, conversion-2: rows, bad lines and their places agree with the slow reader,
 //! wherever the text is split, with caches cold and warm.
 //!
 //! The first byte selects the existing table, the next ones limits and precision; two numbers say
@@ -99,9 +99,9 @@ pub(crate) fn compare(
         same_tables(&rows, &slow);
         for rows in &rows {
             let again = rows.convert(rows.schema.clone(), options);
-            assert_eq!(again.rejected, 0, "LR2: {:?}", again.errors);
+            assert_eq!(again.rejected, 0, "conversion-2: {:?}", again.errors);
             let columns = |rows: &TableRows| format!("{:?}", shown(rows));
-            assert_eq!(columns(&again.rows.unwrap()), columns(rows), "LR2");
+            assert_eq!(columns(&again.rows.unwrap()), columns(rows), "conversion-2");
         }
     }
     let options = LineOptions { on_bad_line: OnBadLine::Stop, ..options.clone() };
@@ -116,7 +116,10 @@ fn same_errors(parse_errors: &[ParseError], rejected: u64, slow: &SlowOutcome) {
         let shown = |line: u64, raw: &[u8]| format!("{line}: {}", String::from_utf8_lossy(raw));
         let wanted = slow.rejected.get(at).map(|(line, raw)| shown(*line, raw));
         assert_eq!(Some(shown(parse_error.line, &parse_error.raw)), wanted, "{parse_error}");
-        assert!(parse_error.to_string().len() <= tidegate_model::limits::LINE_MESSAGE_BYTES, "LF1");
+        assert!(
+            parse_error.to_string().len() <= tidegate_model::limits::LINE_MESSAGE_BYTES,
+            "parse_error-1"
+        );
     }
     assert_eq!(rejected, slow.rejected.len() as u64);
 }

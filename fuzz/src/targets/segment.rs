@@ -1,6 +1,6 @@
-//! R2 of `segment::read`: for any bytes behind valid checksums, reading gives values or an error,
-//! the same from a file and from memory; and a segment that `verify` finds sound can be read, and
-//! rewritten into a sound one.
+//! segment_read-1: for any bytes behind valid checksums, reading gives values or an error, the same
+//! from a file and from memory; and a segment that `verify` finds sound can be read, and rewritten
+//! into a sound one.
 //!
 //! Input: the length of a footer (two bytes), the footer, the bytes behind the file's header. All
 //! checksums are corrected.

@@ -1,5 +1,5 @@
-//! N1, N2: any samples give a description that has an entry for each column, or an error; and
-//! options that were given are kept.
+//! Any samples give a description that has an entry for each column, or an error; and options that
+//! were given are kept (sniff-1).
 //!
 //! Input: options, the ends of the head and of the windows, then the samples.
 
@@ -47,7 +47,7 @@ pub(crate) fn check(bytes: &[u8]) {
     let Ok(sniffed) = sniff(head, &windows, &options) else { return };
     assert_eq!(sniffed.names.len(), sniffed.types.len());
     assert_eq!(sniffed.names.len(), sniffed.formats.len());
-    assert!(delimiter.is_none() || delimiter == Some(sniffed.dialect.delimiter), "N2");
+    assert!(delimiter.is_none() || delimiter == Some(sniffed.dialect.delimiter), "sniff-1");
     assert_ne!(Some(sniffed.dialect.delimiter), sniffed.dialect.quote);
     for (ty, format) in sniffed.types.iter().zip(&sniffed.formats) {
         let is_time = matches!(ty, ColumnType::Timestamp(_) | ColumnType::Date);

@@ -33,9 +33,9 @@ pub(crate) fn check(bytes: &[u8]) {
 fn check_file(file: &[u8], count: u32) {
     let watermark = SymbolWatermark { count, bytes: file.len() as u64 };
     let Ok(table) = decode(file, TABLE, COLUMN, watermark) else { return };
-    assert_eq!(table.len(), count as usize, "Y3");
+    assert_eq!(table.len(), count as usize, "symbols-3");
     for (id, text) in (0..).zip(table.texts()) {
-        assert_eq!(table.find(text), Some(SymbolId(id)), "Y1");
+        assert_eq!(table.find(text), Some(SymbolId(id)), "symbols-1");
         assert_eq!(table.text(SymbolId(id)), text);
         assert!(std::str::from_utf8(text).is_ok());
     }

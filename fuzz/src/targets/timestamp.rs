@@ -1,5 +1,5 @@
 //! Any format is one or an error; the result of a parser for a text does not depend on the texts
-//! before it (M4); and formats that are not patterns agree with the slow reader.
+//! before it (timestamp-3); and formats that are not patterns agree with the slow reader.
 //!
 //! Input: a choice of format, which may be the first line; each further line is a text.
 

@@ -40,14 +40,14 @@ pub(crate) fn check(bytes: &[u8]) {
                 manifest = Manifest::new(op.table, op.seq_txn, Arc::clone(schema));
                 continue;
             }
-            // Commits of a table have consecutive numbers, or the log is refused (W1).
+            // Commits of a table have consecutive numbers, or the log is refused (wal-1).
             let is_next = [manifest.seq_txn, manifest.seq_txn.next()].contains(&op.seq_txn);
             if !is_next || manifest.apply(op.seq_txn, &op.change).is_err() {
                 return;
             }
         }
         let again = manifest::decode(&manifest.encode(), manifest.table);
-        assert_eq!(again.as_ref(), Ok(&manifest), "M3");
+        assert_eq!(again.as_ref(), Ok(&manifest), "manifest-3");
     }
 }
 

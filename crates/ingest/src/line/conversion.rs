@@ -1,7 +1,7 @@
 //! Conversion of rows whose table has changed since they were parsed.
 //!
 //! - conversion-1. A conversion leaves the rows that it converts unchanged: it can be repeated.
-//! - A conversion to the present schema of the rows gives the same rows.
+//! - conversion-2. A conversion to the present schema of the rows gives the same rows.
 //!
 //! A conversion goes value by value through `value_syntax`, as if a line contained them: slow,
 //! and rare. The text that was sent is lost unless the type keeps it: a DOUBLE that becomes a
