@@ -9,6 +9,9 @@
 //!   indexed again.
 //! - split-3. Lines are counted from 1 in each file, from its first chunk on, inside and outside of
 //!   quotes.
+//! - split-4. Incomplete records, and complete ones that a worker has, take at most `bytes_max`
+//!   together, except for one of them; parts being added are a few chunks. A worker with a complete
+//!   record never waits for one without.
 //!
 //! No state is guessed: the rows are those of one thread that reads front to back.
 
@@ -150,13 +153,8 @@ impl ChainState {
 }
 
 /// Partial records: a record that lies in several chunks is joined by the worker that has its last
-/// missing part.
-///
-/// - W1. Boundary `i` lies between chunks `i` and `i + 1`. A partial record reaches from one
-///   boundary to another, or begins or ends a record.
-/// - W2. Incomplete records, and complete ones that a worker has, take at most `bytes_max`
-///   together, except for one of them; parts being added are a few chunks. A worker with a complete
-///   record never waits for one without.
+/// missing part. Boundary `i` lies between chunks `i` and `i + 1`; a partial record reaches from
+/// one boundary to another, or begins or ends a record.
 #[derive(Debug)]
 pub(crate) struct PartialRecords {
     state: Mutex<PartialRecordsState>,
@@ -210,7 +208,7 @@ pub(crate) struct Origin {
 impl PartialRecords {
     /// Adds a partial record; returns the complete record if it was the last part missing, or the
     /// incomplete one if it grew too long while a quote was open. It may wait for large records
-    /// that other workers have (W2).
+    /// that other workers have (split-4).
     pub(crate) fn add(&self, partial: PartialRecord) -> Option<WholeRecord<'_>> {
         let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let is_full = |state: &mut PartialRecordsState| {

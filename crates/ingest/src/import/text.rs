@@ -90,7 +90,7 @@ pub(super) fn read(
     }
     let (interners, reserved) = outcome?.into_iter().unzip();
     reader.join().map_err(|_| Error::WorkerPanicked)?;
-    assert!(job.partial_records.is_empty(), "T1 of `read`: every record was whole in the end");
+    assert!(job.partial_records.is_empty(), "ingest_read-1: every record was whole in the end");
     let cells_nulled = job.error_handler.cells_nulled.load(Relaxed);
     check_guesses(context, &files, &tallies)?;
     let notes = [notes, notes_of_rows(context, &files, &layout, &tallies)?].concat();

@@ -154,7 +154,7 @@ pub(crate) type RejectLine = (String, u64, u64, Option<String>, String);
 /// Reads the list of rejects, sorted.
 pub(crate) fn read_rejects(disk: &dyn Disk, path: &Path) -> Vec<RejectLine> {
     let Ok(bytes) = disk.read(path) else { return Vec::new() };
-    let text = String::from_utf8(bytes).expect("J2 of `reject`");
+    let text = String::from_utf8(bytes).expect("reject-2");
     let mut rejects: Vec<RejectLine> = text.lines().map(reject_of).collect();
     rejects.sort();
     rejects
@@ -325,7 +325,7 @@ pub(crate) fn read_table(snapshot: &Snapshot) -> Vec<Vec<Value>> {
     }
     assert_eq!(rows.len() as u64, snapshot.rows().0);
     if let Some(at) = designated(&snapshot.schema) {
-        assert!(rows.is_sorted_by_key(|row| instant(&row[at])), "R1 of `snapshot`");
+        assert!(rows.is_sorted_by_key(|row| instant(&row[at])), "snapshot-1");
     }
     rows
 }

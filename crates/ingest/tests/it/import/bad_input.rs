@@ -339,7 +339,7 @@ fn a_clean_import_removes_the_rejects_of_an_earlier_one() {
     assert_eq!(read_rejects(&*world.disk, &world.rejects()).len(), 1);
     let summary = world.import(&world.options(&schema(), &[good])).unwrap();
     assert!(summary.rejects.is_none() && summary.notes.is_empty());
-    assert!(!world.disk.exists(&world.rejects()).unwrap(), "J1 of `reject`");
+    assert!(!world.disk.exists(&world.rejects()).unwrap(), "reject-1");
 }
 
 /// Lines to skip were counted wrongly if there were more than the first sample has.

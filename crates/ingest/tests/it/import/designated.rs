@@ -58,7 +58,7 @@ fn a_bad_value_does_not_decide_what_the_timestamp_of_a_new_table_is() {
         let change = |options: &mut ImportOptions| options.on_error = on_error;
         let summary = import_new(&world, &rows_with_one_bad(40), change).unwrap();
         assert_eq!((summary.rows_read, summary.rows_rejected), (100, 1), "{on_error:?}");
-        assert_eq!(summary.cells_nulled, 0, "L2 of `parse_errors`");
+        assert_eq!(summary.cells_nulled, 0, "parse_errors-1");
         let types: Vec<ColumnType> = summary.schema.columns().iter().map(|c| c.ty).collect();
         assert_eq!(types, [ColumnType::Timestamp(TimeUnit::Micros), ColumnType::Int64]);
         assert_eq!(world.rows().len(), 99);
