@@ -1,6 +1,6 @@
 //! Partitions: the intervals of time that a table's rows are kept in.
 //!
-//! - `floor(t) <= t < next(floor(t))` for every designated timestamp (model_time-1).
+//! - partition-2. `floor(t) <= t < next(floor(t))` for every designated timestamp (model_time-1).
 //! - partition-1. Names of different partitions of one unit differ, and `parse_name(name(k)) == k`.
 
 use crate::time::{CivilDate, TimeUnit, Timestamp, days_in_month};
@@ -181,10 +181,17 @@ mod tests {
                 for (unit, _) in PartitionUnit::ALL {
                     let key = unit.floor(ts, time_unit);
                     if unit != PartitionUnit::None {
-                        assert!(key.0 <= ts.0 && ts.0 < unit.next(key, time_unit).0, "P1 {unit:?}");
+                        assert!(
+                            key.0 <= ts.0 && ts.0 < unit.next(key, time_unit).0,
+                            "partition-2 {unit:?}"
+                        );
                     }
                     let name = unit.name(key, time_unit);
-                    assert_eq!(unit.parse_name(&name, time_unit), Some(key), "P2 {unit:?} {name}");
+                    assert_eq!(
+                        unit.parse_name(&name, time_unit),
+                        Some(key),
+                        "partition-1 {unit:?} {name}"
+                    );
                 }
             }
         }
@@ -199,9 +206,13 @@ mod tests {
                     let key = unit.floor(ts, time_unit);
                     let next = unit.next(key, time_unit);
                     let is_inside = key.0 <= ts.0 && ts.0 < next.0;
-                    assert!(unit == PartitionUnit::None || is_inside, "P1 {unit:?}");
+                    assert!(unit == PartitionUnit::None || is_inside, "partition-2 {unit:?}");
                     let name = unit.name(key, time_unit);
-                    assert_eq!(unit.parse_name(&name, time_unit), Some(key), "P2 {unit:?} {name}");
+                    assert_eq!(
+                        unit.parse_name(&name, time_unit),
+                        Some(key),
+                        "partition-1 {unit:?} {name}"
+                    );
                 }
             }
         }

@@ -257,12 +257,12 @@ mod tests {
         let mut plan = Plan { range: range.clone(), piece_bytes: 16, alignment };
         let mut covered = range.start;
         while let Some(span) = plan.start() {
-            assert_eq!(span.offset, covered, "R1 {range:?}");
+            assert_eq!(span.offset, covered, "read_ahead-1 {range:?}");
             assert!((span.offset - span.before as u64).is_multiple_of(alignment as u64));
             assert!(span.read_bytes.is_multiple_of(alignment) && span.read_bytes <= 16);
             assert!(0 < span.len && span.before + span.len <= span.read_bytes);
             covered += span.len as u64;
         }
-        assert_eq!(covered, range.end.max(range.start), "R1 {range:?}");
+        assert_eq!(covered, range.end.max(range.start), "read_ahead-1 {range:?}");
     }
 }

@@ -4,8 +4,8 @@
 //! - segment-1. A segment is written once and never changed; a `SegmentMeta` in the log or a
 //!   manifest makes it part of its table.
 //! - segment-2. Rows ascend by designated timestamp; equal ones are in the order of their commits.
-//! - `decode` returns the values that `encode` took: every type, every bit pattern except NaN's
-//!   payload.
+//! - segment-3. `decode` returns the values that `encode` took: every type, every bit pattern
+//!   except NaN's payload.
 //! - The bytes of a page frame and column are checked against their CRC before they are first
 //!   used after open.
 //!

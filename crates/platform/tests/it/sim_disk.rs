@@ -304,7 +304,7 @@ fn nothing_works_after_the_crash() {
         let survivor = disk.after_power_loss();
         let first = content(&survivor, "/f").unwrap()[0];
         let allowed = [if done == 0 { b'o' } else { done }, done + 1];
-        assert!(allowed.contains(&first), "crash at {crash_at}: {first}, S1");
+        assert!(allowed.contains(&first), "crash at {crash_at}: {first}, sim-1");
         drop(survivor.lock(Path::new("/lock")).unwrap());
     }
 }

@@ -150,7 +150,7 @@ proptest! {
     #[test]
     fn a_manifest_after_any_changes_survives_the_round_trip(changes in changes()) {
         let table = table_after(&changes);
-        assert_eq!(table.check(), Ok(()), "manifest-1, manifest-2, M4");
+        assert_eq!(table.check(), Ok(()), "manifest-1, manifest-2, manifest-4");
         assert_eq!(decode(&table.encode(), TABLE), Ok(table));
     }
 

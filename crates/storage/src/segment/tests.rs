@@ -263,7 +263,7 @@ fn conforms(ty: ColumnType, values: &[Value], what: &str) -> Vec<Encoding> {
         let column = reader.footer().columns.last().expect("one at least");
         column.frames.iter().map(|frame| frame.encoding).collect()
     };
-    assert_eq!(encodings(&mem_segment), encodings(&reader), "IM1 {ty:?} {what}");
+    assert_eq!(encodings(&mem_segment), encodings(&reader), "mem_segment-1 {ty:?} {what}");
     encodings(&reader)
 }
 
@@ -279,14 +279,14 @@ fn reads_as(reader: &Reader, column: &Column, values: &[Value], tables: &SymbolT
         let picked = arrays_of(RowSelection::List(&some));
         for (at, &place) in some.iter().enumerate() {
             let (found, wanted) = (value_at(ty, &picked[0], at), &values[row + place as usize]);
-            assert!(same(&found, wanted), "G3 {ty:?} {what} picked row {place}: {found:?}");
+            assert!(same(&found, wanted), "segment-3 {ty:?} {what} picked row {place}: {found:?}");
         }
         for part in [0..rows / 3, rows / 3..rows] {
             let arrays = arrays_of(RowSelection::Range(part.clone()));
             assert_eq!(arrays[0].len(), part.len());
             for at in 0..part.len() {
                 let found = value_at(ty, &arrays[0], at);
-                assert!(same(&found, &values[row]), "G3 {ty:?} {what} row {row}: {found:?}");
+                assert!(same(&found, &values[row]), "segment-3 {ty:?} {what} row {row}: {found:?}");
                 row += 1;
             }
         }

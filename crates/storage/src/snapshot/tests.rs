@@ -70,7 +70,7 @@ proptest! {
 
     #[test]
     fn groups_are_those_of_the_slow_version(metas in metas()) {
-        assert_eq!(scan_groups(&metas, true), slow_groups(&metas), "R3 {metas:?}");
+        assert_eq!(scan_groups(&metas, true), slow_groups(&metas), "snapshot-3 {metas:?}");
     }
 
     #[test]

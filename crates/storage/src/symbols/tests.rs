@@ -132,7 +132,7 @@ fn a_watermark_that_is_not_the_end_of_an_extent_is_an_error() {
             assert_eq!(
                 is_extent,
                 (count, end) == (3, 62) || (count, end) == (0, 28),
-                "Y3 {wrong:?}"
+                "symbols-3 {wrong:?}"
             );
         }
     }

@@ -281,8 +281,8 @@ fn a_changed_row_replaces_those_that_came_meanwhile() {
     let deleted = [SegmentDeletes { segment, rows: vec![0] }];
     change(&database, &before, &deleted, &[batch(&[(1, "b", 10)], None)]).unwrap();
     Step::Change("t", 1, vec![vec![(1, "b", 10)]]).apply(&mut tables);
-    check(&disk, &database, &tables, "UR4");
-    check_reopened(&disk.after_power_loss(), &tables, "UR4");
+    check(&disk, &database, &tables, "replace-4");
+    check_reopened(&disk.after_power_loss(), &tables, "replace-4");
     // The same change again: its row no longer exists.
     let again = change(&database, &before, &deleted, &[batch(&[(1, "b", 11)], None)]);
     assert!(matches!(again, Err(Error::SegmentChanged { .. })), "{again:?}");

@@ -296,7 +296,7 @@ fn files_are_removed_only_when_no_power_failure_can_bring_them_back() {
             let found = read(&database);
             outcomes.insert((crash_at, found == after));
             let expected = if found == after { after } else { before };
-            check(&disk, &database, &expected, &format!("O3: {step:?}, sync {crash_at}"));
+            check(&disk, &database, &expected, &format!("recovery-3: {step:?}, sync {crash_at}"));
         }
     }
     assert!(outcomes.contains(&(1, true)) && outcomes.contains(&(1, false)), "{outcomes:?}");

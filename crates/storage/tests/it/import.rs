@@ -75,7 +75,7 @@ fn a_new_table_takes_the_place_of_another_with_one_commit() {
     assert_eq!(txn.commit(segments).unwrap(), SeqTxn(2));
     assert_eq!(database.snapshot("t").unwrap().rows().0, 1, "write_import-1");
     assert_eq!(database.snapshot("t").unwrap().name, "T");
-    assert_eq!(old.rows().0, 3, "R4 of `snapshot`");
+    assert_eq!(old.rows().0, 3, "snapshot-4");
     drop(old);
     assert_no_garbage(&disk, &database, "write_import-2");
     drop(database);

@@ -118,7 +118,7 @@ fn files_stay_until_the_commit_that_replaced_them_is_durable() {
         let disk = disk.after_power_loss_by(seed);
         let found = read(&try_open(&disk).unwrap());
         let expected = if found == tables { &tables } else { &before.1 };
-        check_reopened(&disk, expected, &format!("FL2: seed {seed}"));
+        check_reopened(&disk, expected, &format!("sync-2: seed {seed}"));
     }
     database.sync().unwrap();
     assert!(files(&disk, ".seg").is_empty(), "sync-2");
