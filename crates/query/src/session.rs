@@ -56,7 +56,7 @@ struct Inner {
     /// The settings at its start, which RESET restores.
     first: OnceLock<BTreeMap<String, String>>,
     private: Mutex<Private>,
-    /// The numbers of identities that the session was given (`numbers` NU3).
+    /// The numbers of identities that the session was given (`numbers`).
     numbers: Mutex<GivenNumbers>,
     /// The database that the client named.
     database: OnceLock<String>,

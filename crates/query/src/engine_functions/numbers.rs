@@ -187,7 +187,7 @@ impl NumberFunction {
         }
     }
 
-    /// The latest number that the session was given (NU3).
+    /// The latest number that the session was given.
     fn latest(&self, sequence: Option<&ScalarValue>) -> PlanResult<i64> {
         let session = &self.caller.session;
         let name = sequence.map(|name| name.try_as_str().flatten().unwrap_or("").to_owned());

@@ -1,7 +1,7 @@
 //! Translation of DataFusion's conditions to those of `filter`, where they mean the same.
 //!
 //! - A condition is translated whole or not at all, and the translation selects the rows that
-//!   DataFusion would select; only for NaN and -0 the rules are those of `filter`'s R3.
+//!   DataFusion would select; only for NaN and -0 the rules are those of `filter` (ir-3).
 //!
 //! Other conditions stay with DataFusion, on decoded rows (`read`).
 

@@ -6,7 +6,7 @@
 //! - row_values-2. A row is IN a list if it equals one of its rows. It IS NULL if all of its
 //!   columns are, and IS NOT NULL if none is.
 //! - A row is IN a subquery as `"struct"(a, b) IN (SELECT "struct"(..) FROM (query) ..)`, which
-//!   `subqueries` compares column by column (SJ5).
+//!   `subqueries` compares column by column.
 //!
 //! - row_values-3. A row is compared with a subquery as `(SELECT a = "column 1" AND .. FROM (query)
 //!   ..)`: NULL if it has no row, and an error if it has several.

@@ -44,7 +44,7 @@ pub(super) fn create_statement(name: &str, schema: &Schema) -> String {
     }
     assert!(
         schema.designated().is_some() || schema.partition_by() == PartitionUnit::None,
-        "S3: a table is partitioned only by its designated timestamp"
+        "model_schema-3: a table is partitioned only by its designated timestamp"
     );
     ddl.push(';');
     ddl

@@ -539,7 +539,7 @@ impl Gaps {
     }
 }
 
-/// The nearest rows of the same key with a value in one column (F5).
+/// The nearest rows of the same key with a value in one column.
 struct Neighbours {
     /// For each row: itself, or the last one before it.
     at_or_before: Vec<Option<u64>>,

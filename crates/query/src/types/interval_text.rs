@@ -4,6 +4,8 @@
 //!   seconds.
 //! - A fraction of a unit is carried into the smaller ones: half a month is 15 days, half a day 12
 //!   hours.
+//! - interval_text-2. An interval is shown as PostgreSQL shows it, and its text reads back as the
+//!   same interval.
 //!
 //! Not here: the intervals of `ts IN 'text'` (`types::time_text`).
 
@@ -289,8 +291,8 @@ fn iso(text: &str) -> Option<Total> {
     Some(total)
 }
 
-/// An interval as PostgreSQL shows it, `1 year 2 mons 3 days 04:05:06.7` (IT3). A positive part
-/// behind a negative one has a sign.
+/// An interval as PostgreSQL shows it, `1 year 2 mons 3 days 04:05:06.7` (interval_text-2). A
+/// positive part behind a negative one has a sign.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct IntervalText {
     /// Months, those of years among them.
@@ -435,13 +437,17 @@ mod tests {
         ] {
             let value = parse_interval_text(text, Nanos(PER_SECOND)).unwrap();
             let shown = IntervalText::from(value).to_string();
-            assert_eq!(shown, expected, "IT3: {text}");
-            assert_eq!(parse_interval_text(&shown, Nanos(PER_SECOND)), Some(value), "IT3: {text}");
+            assert_eq!(shown, expected, "interval_text-2: {text}");
+            assert_eq!(
+                parse_interval_text(&shown, Nanos(PER_SECOND)),
+                Some(value),
+                "interval_text-2: {text}"
+            );
         }
         let shown = |count| IntervalText::of_duration(count, TimeUnit::Microsecond).to_string();
-        assert_eq!(shown(129_600_000_000), "1 day 12:00:00", "IT3");
-        assert_eq!(shown(-129_600_000_001), "-1 days -12:00:00.000001", "IT3");
-        assert_eq!(shown(i64::MAX), "106751991 days 04:00:54.775807", "IT3");
+        assert_eq!(shown(129_600_000_000), "1 day 12:00:00", "interval_text-2");
+        assert_eq!(shown(-129_600_000_001), "-1 days -12:00:00.000001", "interval_text-2");
+        assert_eq!(shown(i64::MAX), "106751991 days 04:00:54.775807", "interval_text-2");
     }
 
     #[test]
