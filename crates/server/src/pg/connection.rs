@@ -1,6 +1,6 @@
 //! A connection after its login: answers message after message, in their order.
 //!
-//! - connection-1. Every message is answered in order, even if several log_in at once. After an
+//! - connection-1. Every message is answered in order, even if several arrive at once. After an
 //!   error in the extended protocol, all are skipped up to the next Sync, as in PostgreSQL.
 //! - connection-2. The output is sent when the client has to be waited for, and when it is larger
 //!   than `pg.send_buffer`: so a client that reads slowly slows only its own statement down, which
