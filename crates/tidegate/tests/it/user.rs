@@ -106,8 +106,8 @@ fn what_root_makes_belongs_to_the_owner_of_the_database() {
             let path = entry.unwrap().path();
             let metadata = std::fs::symlink_metadata(&path).unwrap();
             let owner = (metadata.uid(), metadata.gid());
-            assert_eq!(owner, (65_534, 65_534), "RD1: {}", path.display());
-            assert_eq!(metadata.mode() & 0o007, 0, "RD1: {}", path.display());
+            assert_eq!(owner, (65_534, 65_534), "real-1: {}", path.display());
+            assert_eq!(metadata.mode() & 0o007, 0, "real-1: {}", path.display());
             count += 1;
             // Files that a command leaves in the scratch directory do not prevent a start.
             if metadata.is_dir() && !path.ends_with("scratch") {

@@ -211,7 +211,7 @@ fn reading_a_long_statement_is_paid_before_it_is_begun() {
     assert!(failed.body.contains("StatementText"), "reading-1: {}", failed.body);
     assert_eq!(server.rows(&list(20_000)), "[[1]]", "reading-1");
     let name = server.exec(&format!("SELECT {}", "a".repeat(2 << 20)));
-    assert!(name.status == 400 && name.body.contains("bytes of a name or number"), "K0");
+    assert!(name.status == 400 && name.body.contains("bytes of a name or number"), "token-1");
     server.stop();
 }
 
