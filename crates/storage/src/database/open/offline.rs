@@ -208,7 +208,8 @@ impl OfflineTable {
     }
 
     /// Returns false if rows have symbols whose strings are in no record so far, and in no file.
-    /// Missing strings of other symbols are added to `symbols` (symbol_gaps-1), within `room_bytes`.
+    /// Missing strings of other symbols are added to `symbols` (symbol_gaps-1), within
+    /// `room_bytes`.
     pub(crate) fn fit_symbols(
         &mut self,
         symbols: &mut [SymbolTexts],
