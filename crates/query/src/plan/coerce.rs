@@ -37,7 +37,7 @@ use crate::account::check_canceled;
 use crate::error::{Error, TextProblem};
 use crate::functions::{check_window, power, untyped, with_known_type};
 use crate::names::LIST_MARK;
-use crate::plan::fine_times::compare_lengths_or_times;
+use crate::plan::fine_times::{compare as compare_times, compare_lengths_or_times};
 use crate::sql::cast_names;
 use crate::types::aggregate_cast_names::{plain_cast, with_named_casts, with_named_sort_casts};
 use crate::types::casts::{
@@ -212,16 +212,18 @@ fn operands(left: Expr, right: Expr, schema: &DFSchema) -> (Expr, Expr) {
     decimals::operands(&left, types.0, &right, types.1).unwrap_or((left, right))
 }
 
-/// Returns the types of two operands. If one is a decimal and the other seems to be a float, they
-/// are those that the operands have in the end: a CASE among the arguments of one may become a
-/// decimal. The operands stay as they are, because GROUP BY may have the same ones.
+/// Returns the types of two operands. If one is a decimal and the other seems to be a float, or both
+/// are times of two units, they are those that the operands have in the end: a CASE among the
+/// arguments of one may become a decimal, or have a finer unit. The operands stay as they are, because GROUP BY may have the same ones.
 fn final_types(
     left: &Expr,
     right: &Expr,
     schema: &DFSchema,
 ) -> (Option<ColumnType>, Option<ColumnType>) {
     let types = (type_in(left, schema), type_in(right, schema));
-    if !are_mixed([types.0, types.1].into_iter()) {
+    let are_times = [types.0, types.1].iter().all(|ty| ty.is_some_and(is_time));
+    let are_of_two_units = are_times && types.0 != types.1;
+    if !are_of_two_units && !are_mixed([types.0, types.1].into_iter()) {
         return types;
     }
     let of = |side: &Expr| type_in(&converted(side.clone(), schema).ok()?, schema);
@@ -244,7 +246,9 @@ fn compare_op(op: &BinaryOperator) -> Operator {
 fn compare(left: &Expr, op: Operator, right: &Expr, schema: &DFSchema) -> Option<Expr> {
     let types = final_types(left, right, schema);
     let compared = decimals::compare(left, types.0, op, right, types.1);
-    compared.or_else(|| compare_lengths_or_times(left, op, right, schema))
+    compared
+        .or_else(|| compare_times(left, types.0, op, right, types.1))
+        .or_else(|| intervals::compare(left, op, right, schema))
 }
 
 /// Converts the literals of BETWEEN, IN lists, CASE and casts in a whole plan.

@@ -16,7 +16,7 @@ use datafusion::logical_expr::{
 use super::casts::binary_texts;
 
 /// The name of the function, which no query can write.
-pub(crate) const LIST_TEXTS: &str = "list of binary as texts";
+pub(crate) const LIST_TEXTS: &str = "cast list of binary as texts";
 
 /// Returns a list of BINARY values as one of texts; `Err` with any other expression.
 pub(crate) fn with_texts(list: Expr, ty: &DataType) -> std::result::Result<Expr, Expr> {

@@ -36,8 +36,8 @@ fn columns_of_each_type_hold_their_values() {
             ),
             (
                 "INSERT INTO t (ts, h) VALUES (0, 12345678.5)",
-                "OutOfRange: 12345678.500 is too large to store in a Decimal128 of precision 10. \
-                    Max is 9999999.999",
+                "OutOfRange at 1:34: line 1, column 34: '12345678.5' is not a valid DECIMAL(10,3): \
+                 out of range",
             ),
             (
                 "INSERT INTO t (ts, l) VALUES (0, 'no')",

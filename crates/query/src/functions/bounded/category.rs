@@ -290,7 +290,7 @@ const GROWING: &[(&str, Growth)] = &[
     ("initcap", Input(3)),
     ("least", Input(1)),
     ("left", Input(1)),
-    ("list of binary as texts", Input(4)),
+    ("cast list of binary as texts", Input(4)),
     ("lower", Input(3)),
     ("lpad", Grows(growth::padded)),
     ("ltrim", Input(1)),
