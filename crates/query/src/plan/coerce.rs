@@ -212,9 +212,10 @@ fn operands(left: Expr, right: Expr, schema: &DFSchema) -> (Expr, Expr) {
     decimals::operands(&left, types.0, &right, types.1).unwrap_or((left, right))
 }
 
-/// Returns the types of two operands. If one is a decimal and the other seems to be a float, or both
-/// are times of two units, they are those that the operands have in the end: a CASE among the
-/// arguments of one may become a decimal, or have a finer unit. The operands stay as they are, because GROUP BY may have the same ones.
+/// Returns the types of two operands. If one is a decimal and the other seems to be a float, or
+/// both are times of two units, they are those that the operands have in the end: a CASE among the
+/// arguments of one may become a decimal, or have a finer unit. The operands stay as they are,
+/// because GROUP BY may have the same ones.
 fn final_types(
     left: &Expr,
     right: &Expr,
