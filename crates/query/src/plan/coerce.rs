@@ -37,7 +37,7 @@ use crate::account::check_canceled;
 use crate::error::{Error, TextProblem};
 use crate::functions::{check_window, power, untyped, with_known_type};
 use crate::names::LIST_MARK;
-use crate::plan::fine_times::{compare as compare_times, compare_lengths_or_times};
+use crate::plan::fine_times::compare_lengths_or_times;
 use crate::sql::cast_names;
 use crate::types::aggregate_cast_names::{plain_cast, with_named_casts, with_named_sort_casts};
 use crate::types::casts::{
@@ -117,9 +117,9 @@ impl ExprPlanner for OperatorPlanner {
 fn comparison(expr: RawBinaryExpr, schema: &DFSchema) -> PlanResult<PlannerResult<RawBinaryExpr>> {
     let RawBinaryExpr { op, left, right } = expr;
     let (left, right) = intervals::as_durations(left, right, schema);
-    let left = as_final_type_of(left, &right, schema)?;
+    let left = as_type_of(left, &right, schema)?;
     let left = intervals::text_as_length(left, &right, schema)?;
-    let right = as_final_type_of(right, &left, schema)?;
+    let right = as_type_of(right, &left, schema)?;
     let right = intervals::text_as_length(right, &left, schema)?;
     let (left, right) = uuid_ipv4::operands(left, &op, right, schema)?;
     let (left, right) = widened_floats(&left, &right, schema).unwrap_or((left, right));
@@ -127,16 +127,6 @@ fn comparison(expr: RawBinaryExpr, schema: &DFSchema) -> PlanResult<PlannerResul
         Some(compared) => PlannerResult::Planned(compared),
         None => PlannerResult::Original(RawBinaryExpr { op, left, right }),
     })
-}
-
-/// Reads a text as the type that the other side has in the end: until its values are converted, a
-/// CASE has the type of the first one.
-fn as_final_type_of(expr: Expr, other: &Expr, schema: &DFSchema) -> PlanResult<Expr> {
-    let has_case = || other.exists(|part| Ok(matches!(part, Expr::Case(_))));
-    if text_of(&expr).is_none() || !has_case()? {
-        return as_type_of(expr, other, schema);
-    }
-    as_type_of(expr, &converted(other.clone(), schema)?, schema)
 }
 
 /// Returns a comparison that a rule makes, as if the query contained it.
@@ -212,19 +202,16 @@ fn operands(left: Expr, right: Expr, schema: &DFSchema) -> (Expr, Expr) {
     decimals::operands(&left, types.0, &right, types.1).unwrap_or((left, right))
 }
 
-/// Returns the types of two operands. If one is a decimal and the other seems to be a float, or
-/// both are times of two units, they are those that the operands have in the end: a CASE among the
-/// arguments of one may become a decimal, or have a finer unit. The operands stay as they are,
-/// because GROUP BY may have the same ones.
+/// Returns the types of two operands. If one is a decimal and the other seems to be a float, they
+/// are those that the operands have in the end: a CASE among the arguments of a function may become
+/// a decimal. The operands stay as they are, because GROUP BY may have the same ones.
 fn final_types(
     left: &Expr,
     right: &Expr,
     schema: &DFSchema,
 ) -> (Option<ColumnType>, Option<ColumnType>) {
     let types = (type_in(left, schema), type_in(right, schema));
-    let are_times = [types.0, types.1].iter().all(|ty| ty.is_some_and(is_time));
-    let are_of_two_units = are_times && types.0 != types.1;
-    if !are_of_two_units && !are_mixed([types.0, types.1].into_iter()) {
+    if !are_mixed([types.0, types.1].into_iter()) {
         return types;
     }
     let of = |side: &Expr| type_in(&converted(side.clone(), schema).ok()?, schema);
@@ -247,9 +234,7 @@ fn compare_op(op: &BinaryOperator) -> Operator {
 fn compare(left: &Expr, op: Operator, right: &Expr, schema: &DFSchema) -> Option<Expr> {
     let types = final_types(left, right, schema);
     let compared = decimals::compare(left, types.0, op, right, types.1);
-    compared
-        .or_else(|| compare_times(left, types.0, op, right, types.1))
-        .or_else(|| intervals::compare(left, op, right, schema))
+    compared.or_else(|| compare_lengths_or_times(left, op, right, schema))
 }
 
 /// Converts the literals of BETWEEN, IN lists, CASE and casts in a whole plan.
@@ -346,22 +331,11 @@ fn cast_values(Cast { expr, field }: Cast, schema: &DFSchema) -> PlanResult<Tran
     if numbered::is_count(&expr, field.data_type()) {
         return Ok(Transformed::no(Expr::Cast(Cast { expr, field })));
     }
-    if decimals::has_any_digits(&field) {
-        return Ok(match decimals::with_any_digits(&expr, schema) {
-            Some(ty) => {
-                let cast = Expr::Cast(Cast::new(expr, arrow_type(ty)));
-                Transformed::yes(convert_one(cast, schema)?.data)
-            }
-            None => Transformed::yes(*expr),
-        });
-    }
-    if let Some((length, field)) = text_length(&field) {
-        let text = convert(Expr::Cast(Cast { expr, field }), schema)?.data;
-        return Ok(Transformed::yes(short_text(text, length, OnBadText::Fail)?));
-    }
-    if let Some(converted) = cast_to(&expr, &field, OnBadText::Fail, schema)? {
-        return Ok(Transformed::yes(converted));
-    }
+    let again = |expr, field| Expr::Cast(Cast { expr, field });
+    let (expr, field) = match converted_cast(expr, field, OnBadText::Fail, again, schema)? {
+        ConvertedCast::Value(value) => return Ok(Transformed::yes(value)),
+        ConvertedCast::Plain(expr, field) => (expr, field),
+    };
     Ok(match count_of(*expr, &field, schema) {
         Ok(count) => Transformed::yes(Expr::Cast(Cast { expr: Box::new(count), field })),
         Err(expr) => {
@@ -375,22 +349,48 @@ fn try_cast_values(
     TryCast { expr, field }: TryCast,
     schema: &DFSchema,
 ) -> PlanResult<Transformed<Expr>> {
+    let again = |expr, field| Expr::TryCast(TryCast { expr, field });
+    Ok(match converted_cast(expr, field, OnBadText::Null, again, schema)? {
+        ConvertedCast::Value(value) => Transformed::yes(value),
+        ConvertedCast::Plain(expr, field) => {
+            Transformed::no(Expr::TryCast(TryCast { expr, field }))
+        }
+    })
+}
+
+/// A cast after its conversion.
+enum ConvertedCast {
+    /// The expression in its place.
+    Value(Expr),
+    /// A cast that Arrow defines as we do, of this expression to this field.
+    Plain(Box<Expr>, FieldRef),
+}
+
+/// Converts a cast to a type with a length or without digits, and one of `cast_to`. `again` makes a
+/// cast of the same kind.
+fn converted_cast(
+    expr: Box<Expr>,
+    field: FieldRef,
+    on_bad_text: OnBadText,
+    again: impl Fn(Box<Expr>, FieldRef) -> Expr,
+    schema: &DFSchema,
+) -> PlanResult<ConvertedCast> {
     if decimals::has_any_digits(&field) {
-        return Ok(match decimals::with_any_digits(&expr, schema) {
+        return Ok(ConvertedCast::Value(match decimals::with_any_digits(&expr, schema) {
             Some(ty) => {
-                let cast = Expr::TryCast(TryCast::new(expr, arrow_type(ty)));
-                Transformed::yes(convert_one(cast, schema)?.data)
+                let field = Arc::new(Field::new("", arrow_type(ty), true));
+                convert_one(again(expr, field), schema)?.data
             }
-            None => Transformed::yes(*expr),
-        });
+            None => *expr,
+        }));
     }
     if let Some((length, field)) = text_length(&field) {
-        let text = convert(Expr::TryCast(TryCast { expr, field }), schema)?.data;
-        return Ok(Transformed::yes(short_text(text, length, OnBadText::Null)?));
+        let text = convert(again(expr, field), schema)?.data;
+        return Ok(ConvertedCast::Value(short_text(text, length, on_bad_text)?));
     }
-    Ok(match cast_to(&expr, &field, OnBadText::Null, schema)? {
-        Some(converted) => Transformed::yes(converted),
-        None => Transformed::no(Expr::TryCast(TryCast { expr, field })),
+    Ok(match cast_to(&expr, &field, on_bad_text, schema)? {
+        Some(value) => ConvertedCast::Value(value),
+        None => ConvertedCast::Plain(expr, field),
     })
 }
 

@@ -380,32 +380,26 @@ impl SpecialCast {
 
     /// Casts floats to decimals by the fewest digits that identify them, as constants are cast.
     fn decimals(&self, values: &ArrayRef) -> Result<ArrayRef> {
-        let decimal = |text: Option<String>| {
-            let Some(text) = text else { return Ok(None) };
-            match value_of_text(&text, self.to) {
-                Some(Ok(ScalarValue::Decimal128(value, ..))) => Ok(value),
-                _ if self.on_bad_text == OnBadText::Null => Ok(None),
-                _ => Err(self.out_of_range(&text)),
-            }
+        let decimal = |text: String| match value_of_text(&text, self.to) {
+            Some(Ok(ScalarValue::Decimal128(value, ..))) => Ok(value),
+            _ if self.on_bad_text == OnBadText::Null => Ok(None),
+            _ => Err(self.out_of_range(&text)),
         };
         // A number that is next to nothing has hundreds of digits.
-        let digits = |value: f64, shown: &dyn std::fmt::Display| match value.abs() < NO_DIGITS {
-            true => "0".to_owned(),
-            false => shown.to_string(),
+        let of = |value: f64, shown: &dyn std::fmt::Display| match value.abs() < NO_DIGITS {
+            true => decimal("0".to_owned()),
+            false => decimal(shown.to_string()),
         };
-        let texts: Vec<Option<String>> = match values.data_type() {
-            DataType::Float32 => {
-                let values = values.as_primitive::<Float32Type>().iter();
-                values.map(|value| value.map(|value| digits(value.into(), &value))).collect()
-            }
-            _ => {
-                let values = cast(values, &DataType::Float64)?;
-                let values = values.as_primitive::<Float64Type>().iter();
-                values.map(|value| value.map(|value| digits(value, &value))).collect()
-            }
+        let decimals = if let Some(values) = values.as_primitive_opt::<Float32Type>() {
+            let decimals =
+                values.iter().map(|value| value.map_or(Ok(None), |it| of(it.into(), &it)));
+            decimals.collect::<std::result::Result<Decimal128Array, Error>>()?
+        } else {
+            let values = cast(values, &DataType::Float64)?;
+            let values = values.as_primitive::<Float64Type>().iter();
+            let decimals = values.map(|value| value.map_or(Ok(None), |it| of(it, &it)));
+            decimals.collect::<std::result::Result<Decimal128Array, Error>>()?
         };
-        let decimals = texts.into_iter().map(decimal);
-        let decimals = decimals.collect::<std::result::Result<Decimal128Array, Error>>()?;
         Ok(Arc::new(decimals.with_data_type(arrow_type(self.to))))
     }
 

@@ -72,24 +72,6 @@ pub(crate) fn count_type(ty: ColumnType) -> ColumnType {
     if ty == ColumnType::Date { ColumnType::Int32 } else { ColumnType::Int64 }
 }
 
-/// Returns the finest type of times, or the widest of integers with a sign, if all are such: an
-/// expression that returns one of several values has that type.
-pub(crate) fn common_time_or_integer(types: &[ColumnType]) -> Option<ColumnType> {
-    const TIMES: [ColumnType; 3] = [
-        ColumnType::Date,
-        ColumnType::Timestamp(TimeUnit::Micros),
-        ColumnType::Timestamp(TimeUnit::Nanos),
-    ];
-    const INTEGERS: [ColumnType; 4] =
-        [ColumnType::Int8, ColumnType::Int16, ColumnType::Int32, ColumnType::Int64];
-    let common = |ranked: &[ColumnType]| {
-        let ranks = types.iter().map(|ty| ranked.iter().position(|it| it == ty));
-        let highest = ranks.collect::<Option<Vec<_>>>()?.into_iter().max()?;
-        ranked.get(highest).copied()
-    };
-    common(&TIMES).or_else(|| common(&INTEGERS))
-}
-
 pub(crate) fn text_of(expr: &Expr) -> Option<&str> {
     match expr {
         Expr::Literal(value, _) => value.try_as_str().flatten(),

@@ -23,12 +23,12 @@ use tidegate_model::ColumnType;
 use tidegate_storage::segment::arrow_type;
 
 use super::literal::{type_of, value_of_text};
-use crate::types::coercion::{common_time_or_integer, text_of};
+use crate::types::coercion::text_of;
 use crate::types::decimal_constants::{
     DIGITS_MAX, Place, are_mixed, constant, is_decimal, is_float, is_wide_integer, literal, place,
     short_decimal, type_of_one,
 };
-use crate::types::expression_type::type_in;
+use crate::types::expression_type::{common_of_one, common_time_or_integer, type_in};
 
 /// The key of a DECIMAL without a precision in the metadata of the field that a cast is to.
 pub(crate) const ANY_DIGITS_KEY: &str = "tidegate.any_digits";
@@ -177,10 +177,7 @@ pub(crate) fn alike(values: Vec<Expr>, schema: &DFSchema) -> Vec<Expr> {
 pub(crate) fn of_one_type(values: Vec<Expr>, schema: &DFSchema) -> Vec<Expr> {
     let values = alike(values, schema);
     let types = values.iter().map(|value| (value, type_in(value, schema))).collect::<Vec<_>>();
-    let is_null = |value: &Expr| matches!(value, Expr::Literal(value, _) if value.is_null());
-    let known = types.iter().filter(|(value, _)| !is_null(value)).map(|(_, ty)| *ty);
-    let known = known.collect::<Option<Vec<_>>>();
-    let common = type_of_one(&types).or_else(|| common_time_or_integer(&known?));
+    let common = type_of_one(&types).or_else(|| common_of_one(&types));
     let Some(to) = common else { return values };
     let is_other = |(value, ty): &(&Expr, Option<ColumnType>)| {
         let is_null = matches!(value, Expr::Literal(value, _) if value.is_null());

@@ -2,7 +2,7 @@
 
 use datafusion::common::DFSchema;
 use datafusion::logical_expr::{Expr, ExprSchemable};
-use tidegate_model::ColumnType;
+use tidegate_model::{ColumnType, TimeUnit};
 
 use crate::types::decimal_constants;
 use crate::types::literal::type_of;
@@ -14,12 +14,43 @@ pub(crate) fn type_in(expr: &Expr, schema: &DFSchema) -> Option<ColumnType> {
         let types = types.collect::<Vec<_>>();
         let special = types.iter().filter_map(|(_, ty)| *ty);
         let special = special.into_iter().find(|ty| is_special(*ty));
-        special.or_else(|| decimal_constants::type_of_one(&types))
+        special.or_else(|| decimal_constants::type_of_one(&types)).or_else(|| common_time(&types))
     });
     of_one.or_else(|| {
         let (_, field) = expr.to_field(schema).ok()?;
         type_of(&field)
     })
+}
+
+/// Returns the finest unit of values that are times of several: DataFusion takes that of the first
+/// for the type of a CASE, until it has converted the others.
+fn common_time(values: &[(&Expr, Option<ColumnType>)]) -> Option<ColumnType> {
+    common_of_one(values).filter(|ty| matches!(ty, ColumnType::Date | ColumnType::Timestamp(_)))
+}
+
+/// Returns the common type of times or of integers of which an expression returns one.
+pub(crate) fn common_of_one(values: &[(&Expr, Option<ColumnType>)]) -> Option<ColumnType> {
+    let is_null = |expr: &Expr| matches!(expr, Expr::Literal(value, _) if value.is_null());
+    let known = values.iter().filter(|(value, _)| !is_null(value)).map(|(_, ty)| *ty);
+    common_time_or_integer(&known.collect::<Option<Vec<_>>>()?)
+}
+
+/// Returns the finest type of times, or the widest of integers with a sign, if all are such: an
+/// expression that returns one of several values has that type.
+pub(crate) fn common_time_or_integer(types: &[ColumnType]) -> Option<ColumnType> {
+    const TIMES: [ColumnType; 3] = [
+        ColumnType::Date,
+        ColumnType::Timestamp(TimeUnit::Micros),
+        ColumnType::Timestamp(TimeUnit::Nanos),
+    ];
+    const INTEGERS: [ColumnType; 4] =
+        [ColumnType::Int8, ColumnType::Int16, ColumnType::Int32, ColumnType::Int64];
+    let common = |ranked: &[ColumnType]| {
+        let ranks = types.iter().map(|ty| ranked.iter().position(|it| it == ty));
+        let highest = ranks.collect::<Option<Vec<_>>>()?.into_iter().max()?;
+        ranked.get(highest).copied()
+    };
+    common(&TIMES).or_else(|| common(&INTEGERS))
 }
 
 /// Functions that return one of their arguments.
