@@ -487,9 +487,9 @@ fn a_cancelled_statement_keeps_no_rows_for_a_client_that_does_not_ask() {
     server.stop();
 }
 
-// The statement of a client that reads nothing had ended when its last batch was queued: up to three
-// batches of each such client were counted nowhere, and there was nothing to cancel. 500 clients
-// took 3 GB with a limit of 1 GiB.
+// The statement of a client that reads nothing had ended when its last batch was queued: up to
+// three batches of each such client were counted nowhere, and there was nothing to cancel. 500
+// clients took 3 GB with a limit of 1 GiB.
 #[test]
 fn rows_that_a_client_does_not_read_are_charged_to_their_statement() {
     let world = World::new();
