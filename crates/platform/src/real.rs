@@ -167,7 +167,7 @@ impl Disk for RealDisk {
     }
 
     fn sync_dir(&self, dir: &Path) -> Result<()> {
-        let folder = File::open(dir).map_err(Error::io("open", dir))?;
+        let folder = open_folder(dir).map_err(Error::io("open", dir))?;
         folder.sync_all().map_err(Error::io("fsync", dir))
     }
 
@@ -196,7 +196,7 @@ impl Disk for RealDisk {
 /// Locks the directory of `path`; `None` if the file system does not support that.
 fn lock_folder(path: &Path) -> Result<Option<File>> {
     let dir = dir_of(path);
-    let folder = File::open(dir).map_err(Error::io("open", dir))?;
+    let folder = open_folder(dir).map_err(Error::io("open", dir))?;
     match folder.try_lock() {
         Ok(()) => Ok(Some(folder)),
         Err(TryLockError::WouldBlock) => Err(Error::Locked { path: path.to_path_buf() }),
@@ -232,8 +232,14 @@ fn made_and_locked(path: &Path) -> Result<File> {
     Ok(file)
 }
 
+/// Opens a directory, and nothing else: opening a pipe would wait for another process.
+fn open_folder(dir: &Path) -> io::Result<File> {
+    OpenOptions::new().read(true).custom_flags(libc::O_DIRECTORY).open(dir)
+}
+
 /// Locks a file if it exists.
 fn existing_and_locked(path: &Path) -> Result<Option<File>> {
+    refuse_streams(path)?;
     // NFS locks only files that are open for writing.
     let opened = OpenOptions::new().read(true).write(true).open(path);
     let opened = opened.or_else(|error| match error.kind() {

@@ -308,4 +308,10 @@ fn a_path_that_is_no_file_is_refused() {
             assert!(error.is_of_file(), "{error:?}");
         }
     }
+    let pipe = dir.path().join("pipe");
+    assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    RealDisk.sync_dir(&pipe).unwrap_err();
+    RealDisk.list(&pipe).unwrap_err();
+    RealDisk.lock_existing(&pipe).unwrap_err();
+    RealDisk.lock_existing(&pipe.join("lock")).unwrap_err();
 }

@@ -171,11 +171,13 @@ fn bodies_may_be_compressed_but_are_no_bombs() {
 
 #[test]
 fn work_for_a_closed_connection_is_stopped() {
-    const MOST: usize = 256 << 20;
+    const BYTES: usize = 32 << 20;
     let world = World::new();
     let server = Server::start(&world);
-    let body = gzip(&[vec![b'\n'; MOST - 10], b"t v=1i 1\n".to_vec()].concat());
-    assert!(body.len() < 1 << 20, "it fits in what the kernel keeps for a connection");
+    let body = gzip(&[vec![b'\n'; BYTES - 10], b"t v=1i 1\n".to_vec()].concat());
+    // All of it and the end of the connection wait at the server's side: what does not fit into
+    // its first receive window would stay with the client's kernel, and the end behind it.
+    assert!(body.len() < 40 << 10, "{}", body.len());
     // The client goes before the server reads.
     server.signal("-STOP");
     let mut stream = server.connect();
@@ -190,7 +192,7 @@ fn work_for_a_closed_connection_is_stopped() {
     let open = r#"tidegate_connections{protocol="http"}"#;
     wait_until("the connection to end", || server.metric(open) == 1.0);
     let bytes = server.metric(r#"tidegate_ilp_bytes_total{protocol="http"}"#);
-    assert!(bytes < 16e6, "http_write-1: {bytes}");
+    assert!(bytes < 8e6, "http_write-1: {bytes}");
     assert_eq!(server.count("t"), None);
 }
 
