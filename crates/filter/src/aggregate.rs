@@ -283,12 +283,6 @@ impl Accumulator {
     pub fn float(&self, group: usize, rows: u64) -> Option<f64> {
         (self.count(group, rows) > 0).then(|| self.floats[group])
     }
-
-    /// True if a group has a row that counts, for `First` and `Last`.
-    #[must_use]
-    pub fn is_set(&self, group: usize) -> bool {
-        self.positions[group] != 0
-    }
 }
 
 /// Adds one to the count of a group for each of its rows.

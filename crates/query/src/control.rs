@@ -45,3 +45,4 @@ pub(crate) use plan_text::PlanText;
 pub(crate) use rows::{
     OnComplete, Reader, finish_in_time, panicked, plan_spawned, run, run_inline,
 };
+pub(crate) use turn::yield_after_turn;

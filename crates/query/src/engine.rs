@@ -236,10 +236,11 @@ impl Engine {
         options: &StatementOptions,
     ) -> Result<Answer> {
         let sql: Arc<str> = Arc::from(sql);
-        let cached = self.lookup(&sql, parameters, &options.session);
-        if let Some(cached) = cached.as_ref().filter(|cached| cached.is_quick()) {
-            let answer = self.execute_quick(&sql, cached, options, &Handle::current());
-            return answer.map(Answer::from);
+        let mut cached = self.lookup(&sql, parameters, &options.session);
+        if let Some(quick) = cached.take_if(|cached| cached.is_quick())
+            && let Some(answer) = self.execute_quick(&sql, &quick, options, &Handle::current())?
+        {
+            return Ok(answer.into());
         }
         let _reading = reserve_reading(&sql, parameters, &self.system)?;
         let statement = parse_statement(&sql)?;
@@ -490,10 +491,12 @@ impl Engine {
         let (database, stop) = (Arc::clone(&self.system.database), Arc::clone(&begun.stop));
         let task = plan_spawned(begun.account(), async move {
             let Bound { sql, parameters, cached } = bound;
-            match cached {
-                Some(cached) => plan_cached(&state, cached, &stop).await,
-                None => plan_query(&state, &database, &sql, &parameters).await,
+            if let Some(cached) = cached
+                && let Some(planned) = plan_cached(&state, cached, &stop).await?
+            {
+                return Ok(planned);
             }
+            plan_query(&state, &database, &sql, &parameters).await
         });
         Ok((finish_in_time(task, &begun.stop).await?, context))
     }

@@ -128,13 +128,13 @@ pub(crate) struct PlannedQuery {
 }
 
 impl PlannedQuery {
-    /// Plans a cached query by its template; `None` if it has none.
+    /// Plans a cached query by its template; `None` if it has none that fits.
     pub(crate) fn of_template(
         cached: &CachedQuery,
         stop: &Arc<CancelState>,
-    ) -> Option<Result<PlannedQuery>> {
-        let plan = cached.physical(stop)?.map_err(Error::from);
-        Some(plan.map(|plan| PlannedQuery::of_cached(&cached.plan, plan)))
+    ) -> Result<Option<PlannedQuery>> {
+        let plan = cached.physical(stop)?;
+        Ok(plan.map(|plan| PlannedQuery::of_cached(&cached.plan, plan)))
     }
 
     fn of_cached(cached: &Arc<CachedPlan>, plan: Arc<dyn ExecutionPlan>) -> PlannedQuery {
@@ -169,17 +169,17 @@ pub(crate) async fn plan_query(
     }
 }
 
-/// Plans a query whose plan is cached.
+/// Plans a query whose plan is cached; `None` if it has a template that no longer fits.
 pub(crate) async fn plan_cached(
     state: &SessionState,
     cached: CachedQuery,
     stop: &Arc<CancelState>,
-) -> Result<PlannedQuery> {
-    if let Some(planned) = PlannedQuery::of_template(&cached, stop) {
-        return planned;
+) -> Result<Option<PlannedQuery>> {
+    if cached.has_template() {
+        return PlannedQuery::of_template(&cached, stop);
     }
     let plan = physical_plan(state, &cached.logical()?).await?;
-    Ok(PlannedQuery::of_cached(&cached.plan, plan))
+    Ok(Some(PlannedQuery::of_cached(&cached.plan, plan)))
 }
 
 async fn plan_parsed(
@@ -190,7 +190,7 @@ async fn plan_parsed(
     mut query: QueryText,
 ) -> Result<PlannedQuery> {
     let (names, notices) = (query.names.clone(), query.notices.clone());
-    let predicates = query.predicates.take();
+    let replaceable = query.replaceable.take();
     let in_one = pg_catalog::names_catalog(query.statement.as_mut()).then(|| in_one_part(state));
     let state = in_one.as_ref().unwrap_or(state);
     let purpose = Purpose::default();
@@ -211,7 +211,7 @@ async fn plan_parsed(
         notices: notices.clone(),
         designated,
         snapshots: &snapshots,
-        predicates,
+        replaceable,
     };
     let kept = match cache {
         Some(cache) => cache.keep(key, new)?,

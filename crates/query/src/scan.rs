@@ -25,6 +25,7 @@ mod stream;
 mod aggregate_pushdown;
 
 pub(crate) use aggregate_pushdown::AggregatePushdown;
+pub(crate) use dynamic::is_dynamic;
 pub(crate) use read::{place_of, reversed};
 pub(crate) use task::ScanOrder;
 
@@ -67,7 +68,8 @@ use crate::oid::table_oid;
 use crate::scan::selected::{Counts, Selected};
 use crate::types::literal::time_value;
 use condition::Translator;
-use dynamic::{DynamicFilters, is_dynamic};
+use aggregate_pushdown::PushedAggregateExec;
+use dynamic::DynamicFilters;
 use read::{Conjunct, ReadPlan};
 use row_filter::RowFilter;
 use stream::{OrderedStream, QueueStream, TaskQueue};
@@ -341,25 +343,27 @@ impl ScanSource {
     }
 
     /// Returns the same scan for another statement, of the table as of another moment, at which it
-    /// has the same columns. It has as many partitions as before.
+    /// has the same columns; `None` if the conditions would be evaluated in another way.
     pub(crate) fn again(
         &self,
         snapshot: &Arc<Snapshot>,
         filters: &Arc<[Expr]>,
         stop: Option<&Arc<CancelState>>,
-    ) -> Result<ScanSource> {
+    ) -> Result<Option<ScanSource>> {
         let table = ScanTable {
             snapshot: Arc::clone(snapshot),
             schema: Arc::clone(&self.bounds.schema),
             order: self.read.order,
         };
-        let Passing { selected, ranges, filter, .. } = table.passing(filters)?;
+        let Passing { selected, ranges, filter, rest } = table.passing(filters)?;
+        if rest.len() != self.read.conjuncts.len() {
+            return Ok(None);
+        }
         let (snapshot, stop) = (table.snapshot, stop.cloned());
         let read = ReadPlan { snapshot, filter, stop, ..self.read.copy() };
         let filters = Arc::clone(filters);
         let bounds = ScanBounds { filters, ranges, ..self.bounds.clone() };
-        let partitions = self.partitions;
-        Ok(ScanSource { partitions, ..ScanSource::new(read, selected, bounds) })
+        Ok(Some(ScanSource::new(read, selected, bounds)))
     }
 
     /// Returns the conditions as they were given.
@@ -367,11 +371,10 @@ impl ScanSource {
         &self.bounds.filters
     }
 
-    /// Returns true if it does not change while it runs, and another statement can have the same:
-    /// one with fewer streams than threads would have no more of them when there is more to read.
+    /// Returns true if it does not change while it runs, so that another statement can have the
+    /// same.
     pub(crate) fn is_lasting(&self) -> bool {
-        let has_all_streams = self.partitions == self.bounds.threads.max(1);
-        self.read.dynamic.is_none() && (self.read.order != ScanOrder::Any || has_all_streams)
+        self.read.dynamic.is_none()
     }
 
     /// Returns the same scan in this order. `None` if it has a limit, which would return other
@@ -626,6 +629,40 @@ impl DataSource for ScanSource {
         }
         Ok(TreeNodeRecursion::Continue)
     }
+}
+
+/// Returns the scan that an operator is, alone or with an aggregate.
+pub(crate) fn scan_of(node: &dyn ExecutionPlan) -> Option<&ScanSource> {
+    if let Some(pushed) = node.downcast_ref::<PushedAggregateExec>() {
+        return Some(pushed.source());
+    }
+    node.downcast_ref::<DataSourceExec>()?.data_source().downcast_ref::<ScanSource>()
+}
+
+/// Returns the same operator over another scan of the same columns. `None` if that one needs
+/// another plan: one with more partitions, or without a pushed aggregate.
+pub(crate) fn with_scan(
+    node: &dyn ExecutionPlan,
+    scan: ScanSource,
+) -> Result<Option<Arc<dyn ExecutionPlan>>> {
+    if let Some(pushed) = node.downcast_ref::<PushedAggregateExec>() {
+        return Ok(pushed.over(scan)?.map(|pushed| Arc::new(pushed) as _));
+    }
+    let partitions = node.properties().partitioning.partition_count();
+    let fits = scan.partitions <= partitions;
+    Ok(fits.then(|| DataSourceExec::from_data_source(ScanSource { partitions, ..scan }) as _))
+}
+
+/// Returns the same operator for a plan template, over a scan without rows.
+pub(crate) fn with_empty_scan(
+    node: &dyn ExecutionPlan,
+    scan: ScanSource,
+) -> Arc<dyn ExecutionPlan> {
+    if let Some(pushed) = node.downcast_ref::<PushedAggregateExec>() {
+        return Arc::new(pushed.in_template(scan));
+    }
+    let partitions = node.properties().partitioning.partition_count();
+    DataSourceExec::from_data_source(ScanSource { partitions, ..scan })
 }
 
 /// Returns the metrics of a scan with the counts of its conditions on zones, for EXPLAIN ANALYZE.

@@ -40,7 +40,7 @@ pub(crate) use relations::ClauseRelations;
 
 use asof::AsofJoin;
 use designated::Designated;
-use fill::FillGaps;
+use fill::{FillGaps, FillWork};
 use latest::{LatestOn, LatestWork};
 use limit_from_end::{LimitFromEnd, LimitFromEndWork};
 
@@ -51,7 +51,9 @@ pub(crate) fn extension(node: impl UserDefinedLogicalNodeCore) -> LogicalPlan {
 /// Returns true for an operator that plan templates may have: it depends only on its input, and
 /// keeps no state of a run.
 pub(crate) fn fits_template(node: &dyn ExecutionPlan) -> bool {
-    node.is::<UnaryExec<LatestWork>>() || node.is::<UnaryExec<LimitFromEndWork>>()
+    node.is::<UnaryExec<LatestWork>>()
+        || node.is::<UnaryExec<LimitFromEndWork>>()
+        || node.is::<UnaryExec<FillWork>>()
 }
 
 /// The planner of operators for our logical nodes.

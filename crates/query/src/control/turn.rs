@@ -1,6 +1,7 @@
 //! Turns: how long a task works on its thread before it yields to others (`cancel_check`).
 
 use std::cell::Cell;
+use std::future::poll_fn;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -38,6 +39,11 @@ pub(super) fn give_way(context: &Context<'_>) -> Poll<()> {
             Poll::Ready(())
         }
     })
+}
+
+/// Yields to other tasks if the turn of this one is over.
+pub(crate) async fn yield_after_turn() {
+    poll_fn(|context| give_way(context)).await;
 }
 
 /// True if the task on this thread has used its turn, and must yield at the next cancel check.

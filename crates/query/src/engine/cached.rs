@@ -59,7 +59,10 @@ impl Engine {
         threads: &Handle,
     ) -> Option<Result<CachedAnswer>> {
         let cached = self.lookup(sql, parameters, &options.session)?;
-        cached.is_quick().then(|| self.execute_quick(sql, &cached, options, threads))
+        match cached.is_quick() {
+            true => self.execute_quick(sql, &cached, options, threads).transpose(),
+            false => None,
+        }
     }
 
     /// Returns what the plan cache has of a query.
@@ -76,13 +79,14 @@ impl Engine {
         self.plans.lookup(PlanKey { sql, parameters }, &self.system.database)
     }
 
+    /// Executes a cached query that is quick; `None` if it must be planned.
     pub(super) fn execute_quick(
         &self,
         sql: &Arc<str>,
         cached: &CachedQuery,
         options: &StatementOptions,
         threads: &Handle,
-    ) -> Result<CachedAnswer> {
+    ) -> Result<Option<CachedAnswer>> {
         let run = AssertUnwindSafe(|| self.run_quick(sql, cached, options, threads));
         catch_unwind(run).unwrap_or_else(|_| Err(Error::from(panicked())))
     }
@@ -93,10 +97,12 @@ impl Engine {
         cached: &CachedQuery,
         options: &StatementOptions,
         threads: &Handle,
-    ) -> Result<CachedAnswer> {
+    ) -> Result<Option<CachedAnswer>> {
         let begun = self.begin(sql, options);
         let start = Instant::now();
-        let planned = PlannedQuery::of_template(cached, &begun.stop).expect("it is quick")?;
+        let Some(planned) = PlannedQuery::of_template(cached, &begun.stop)? else {
+            return Ok(None);
+        };
         let context = self.quick_context(&begun);
         let Begun { stop, listing, .. } = begun;
         let plan = with_cancel_checks(Arc::clone(&planned.plan), &stop)?;
@@ -106,7 +112,7 @@ impl Engine {
         let stream = listing.until_the_end_of(stream);
         let PlannedQuery { schema, designated, notices, .. } = planned;
         let stream = renamed(stream, &schema, Arc::clone(sql));
-        Ok(CachedAnswer { schema, designated, stream, notices })
+        Ok(Some(CachedAnswer { schema, designated, stream, notices }))
     }
 
     /// Returns a callback that records the time of a query, if its plan is cached; `before` is

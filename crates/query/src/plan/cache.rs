@@ -1,8 +1,8 @@
 //! Plan cache: plans of statements that are executed repeatedly.
 //!
 //! - plan_cache-1. A plan is used again only for the same text and the same values of parameters,
-//!   unless it is one for any values (`parameters`), and while all of its tables have the columns
-//!   that they had. It reads the tables as they are now: pruning is done every time, and physical
+//!   unless it is one for any values of parameters (`parameters`) or literals (`lifted`), and while
+//!   all of its tables have the columns that they had. It reads the tables as they are now: pruning is done every time, and physical
 //!   planning is too, unless nothing in it depends on the contents of the tables (`template`).
 //! - plan_cache-2. A plan is quick only if all functions that it calls are `STEADY`: it runs on the
 //!   thread of a connection, and the other connections of that thread wait for each batch.
@@ -18,6 +18,7 @@
 //! Not here: the execution of cached queries (`engine::cached`).
 
 mod key;
+mod lifted;
 mod parameters;
 mod template;
 
@@ -38,10 +39,12 @@ use tidegate_storage::{Database, Derived, Snapshot};
 use crate::cancel::CancelState;
 use crate::error::Result;
 use crate::scan::ScanTable;
+use parameters::{ParameterPredicate, has_one_filter};
 use template::PlanTemplate;
 
 pub(crate) use key::PlanKey;
-pub(super) use parameters::{ParameterPredicate, parameter_predicates};
+pub(super) use lifted::Lifted;
+pub(super) use parameters::parameter_predicates;
 
 /// A dashboard has some dozens of statements.
 const PLANS_MAX: usize = 512;
@@ -62,8 +65,34 @@ const STEADY: &str = "abs acos asin atan atan2 cbrt ceil character_length coales
 /// Plans by the text of their statements.
 #[derive(Debug)]
 pub(crate) struct PlanCache {
-    plans: Mutex<HashMap<String, Arc<CachedPlan>>>,
+    plans: Mutex<Generations>,
     quick_max: Duration,
+}
+
+/// The plans in two generations: when the younger one is full it becomes the older one, which is
+/// dropped. So a plan that is used stays, however many others are used once.
+#[derive(Debug, Default)]
+struct Generations {
+    younger: HashMap<String, Arc<CachedPlan>>,
+    older: HashMap<String, Arc<CachedPlan>>,
+}
+
+impl Generations {
+    fn get(&mut self, key: &str) -> Option<Arc<CachedPlan>> {
+        if let Some(plan) = self.younger.get(key) {
+            return Some(Arc::clone(plan));
+        }
+        let (key, plan) = self.older.remove_entry(key)?;
+        self.insert(key, Arc::clone(&plan));
+        Some(plan)
+    }
+
+    fn insert(&mut self, key: String, plan: Arc<CachedPlan>) {
+        if PLANS_MAX / 2 <= self.younger.len() {
+            self.older = std::mem::take(&mut self.younger);
+        }
+        self.younger.insert(key, plan);
+    }
 }
 
 /// A plan that was made before.
@@ -116,8 +145,16 @@ pub(super) struct NewPlan<'a> {
     /// The index of the designated timestamp.
     pub(super) designated: Option<usize>,
     pub(super) snapshots: &'a HashMap<String, Arc<Snapshot>>,
-    /// The predicates of its parameters, if they have no other use.
-    pub(super) predicates: Option<Vec<ParameterPredicate>>,
+    pub(super) replaceable: Option<ReplaceableValues>,
+}
+
+/// The values of a query that are used for nothing but conditions on columns, so that its plan can
+/// have others in place of them.
+#[derive(Debug)]
+pub(crate) struct ReplaceableValues {
+    pub(in crate::plan) predicates: Vec<ParameterPredicate>,
+    /// Its literals, if it has no parameters.
+    pub(in crate::plan) lifted: Option<Lifted>,
 }
 
 /// A query whose plan is cached, with its tables as they are now.
@@ -140,44 +177,54 @@ impl PlanCache {
             return None;
         }
         if !key.parameters.is_empty()
-            && let Some(plan) = self.plan(&key.of_types())
-            && let Some(template) = &plan.template
-            && let Some(filters) = template.filters_with(key.parameters)
-            && let Some(tables) = plan.tables_now(database)
+            && let Some(cached) = self.for_any(key, database)
         {
-            return Some(CachedQuery { plan, tables, filters: Some(filters) });
+            return Some(cached);
         }
-        let plan = self.plan(&key.of_values())?;
+        if let Some(plan) = self.plan(&key.of_values()) {
+            let tables = plan.tables_now(database)?;
+            return Some(CachedQuery { plan, tables, filters: None });
+        }
+        if !key.parameters.is_empty() {
+            return None;
+        }
+        self.for_any(Lifted::of(key.sql)?.key(), database)
+    }
+
+    /// Returns the cached plan of a statement that is for any values, with these values.
+    fn for_any(&self, key: PlanKey<'_>, database: &Database) -> Option<CachedQuery> {
+        let plan = self.plan(&key.of_types())?;
+        let filters = plan.template.as_ref()?.filters_with(key.parameters)?;
         let tables = plan.tables_now(database)?;
-        Some(CachedQuery { plan, tables, filters: None })
+        Some(CachedQuery { plan, tables, filters: Some(filters) })
     }
 
     /// Keeps the plan of a statement, if it may be used again, and returns what is kept.
     pub(super) fn keep(
         &self,
         key: PlanKey<'_>,
-        new: NewPlan<'_>,
+        mut new: NewPlan<'_>,
     ) -> Result<Option<Arc<CachedPlan>>> {
         if !is_lasting(new.written)? || !is_lasting(&new.optimized)? {
             return Ok(None);
         }
-        let predicates = new.predicates.clone();
-        let mut plan = CachedPlan::new(new)?;
-        let is_for_any = match (&mut plan.template, predicates) {
-            (Some(template), Some(predicates)) => template.open(&predicates, key.parameters)?,
-            _ => false,
+        let replaceable = match has_one_filter(new.written)? {
+            true => new.replaceable.take(),
+            false => None,
         };
-        let key = if is_for_any { key.of_types() } else { key.of_values().into_owned() };
-        if TEXT_BYTES_MAX < key.len() {
+        let mut plan = CachedPlan::new(new)?;
+        let mut known = key.of_values().into_owned();
+        if let (Some(template), Some(replaceable)) = (&mut plan.template, &replaceable) {
+            let key = replaceable.lifted.as_ref().map_or(key, Lifted::key);
+            if template.open(&replaceable.predicates, key.parameters)? {
+                known = key.of_types();
+            }
+        }
+        if TEXT_BYTES_MAX < known.len() {
             return Ok(None);
         }
         let plan = Arc::new(plan);
-        let mut plans = self.plans();
-        if plans.len() >= PLANS_MAX {
-            // A full cache is rare, and a plan is soon made again.
-            plans.clear();
-        }
-        plans.insert(key, Arc::clone(&plan));
+        self.plans().insert(known, Arc::clone(&plan));
         Ok(Some(plan))
     }
 
@@ -187,10 +234,10 @@ impl PlanCache {
     }
 
     fn plan(&self, key: &str) -> Option<Arc<CachedPlan>> {
-        self.plans().get(key).cloned()
+        self.plans().get(key)
     }
 
-    fn plans(&self) -> MutexGuard<'_, HashMap<String, Arc<CachedPlan>>> {
+    fn plans(&self) -> MutexGuard<'_, Generations> {
         self.plans.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -238,16 +285,24 @@ impl CachedPlan {
 impl CachedQuery {
     /// Returns true if it has a template, and its last run was quick.
     pub(crate) fn is_quick(&self) -> bool {
-        self.plan.template.is_some() && self.plan.is_quick.load(Relaxed)
+        self.has_template() && self.plan.is_quick.load(Relaxed)
     }
 
-    /// Returns its physical plan, made of the template; `None` if it has none.
+    /// Returns true if its physical plan is made of a template.
+    pub(super) fn has_template(&self) -> bool {
+        self.plan.template.is_some()
+    }
+
+    /// Returns its physical plan, made of the template; `None` if it has none that fits the tables
+    /// as they are now.
     pub(super) fn physical(
         &self,
         stop: &Arc<CancelState>,
-    ) -> Option<PlanResult<Arc<dyn ExecutionPlan>>> {
-        let template = self.plan.template.as_ref()?;
-        Some(template.over(&self.tables, self.filters.as_ref(), stop))
+    ) -> PlanResult<Option<Arc<dyn ExecutionPlan>>> {
+        match &self.plan.template {
+            Some(template) => template.over(&self.tables, self.filters.as_ref(), stop),
+            None => Ok(None),
+        }
     }
 
     /// Returns its logical plan.

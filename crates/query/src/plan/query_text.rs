@@ -35,7 +35,7 @@ use datafusion::sql::sqlparser::parser::{Parser, ParserError};
 use datafusion::sql::sqlparser::tokenizer::{Location, Span, Token, TokenWithSpan, Tokenizer};
 use tidegate_model::limits;
 
-use super::cache::{ParameterPredicate, parameter_predicates};
+use super::cache::{Lifted, ReplaceableValues, parameter_predicates};
 use super::parameters::{Parameter, Places, put_parameters};
 use crate::error::{ClauseProblem, Error, Result, SyntaxError};
 use crate::limits::NESTING_MAX;
@@ -94,8 +94,8 @@ pub(crate) struct QueryText {
     pub(crate) names: OutputNames,
     /// Notices to the user, a sentence each.
     pub(crate) notices: Vec<String>,
-    /// The predicates of its parameters, if they have no other use.
-    pub(crate) predicates: Option<Vec<ParameterPredicate>>,
+    /// The values that a plan for it can have others in place of.
+    pub(crate) replaceable: Option<ReplaceableValues>,
     /// The columns of SET, as written.
     pub(crate) sets: Vec<Ident>,
 }
@@ -143,7 +143,7 @@ pub(super) fn parse_tokens(
     }
     let mut query = parse(sql, tokens, read)?.query;
     check_size(sql, &query)?;
-    let predicates = parameter_predicates(&query, &places, parameters);
+    let replaceable = replaceable(sql, &query, &places, parameters);
     number_hidden_names(&mut query);
     rewrite(&mut query);
     let mut lifter = Lifter { sql, parameters: places, notices: Vec::new() };
@@ -152,7 +152,23 @@ pub(super) fn parse_tokens(
     }
     let names = OutputNames::of(*written);
     let notices = lifter.notices;
-    Ok(QueryText { statement: query, clauses, names, notices, predicates, sets })
+    Ok(QueryText { statement: query, clauses, names, notices, replaceable, sets })
+}
+
+/// Returns the values of parameters or literals that a plan can have others in place of.
+fn replaceable(
+    sql: &str,
+    query: &Query,
+    places: &Places,
+    parameters: &[Parameter],
+) -> Option<ReplaceableValues> {
+    if !parameters.is_empty() {
+        let predicates = parameter_predicates(query, places, parameters)?;
+        return Some(ReplaceableValues { predicates, lifted: None });
+    }
+    let lifted = Lifted::of(sql)?;
+    let predicates = parameter_predicates(query, &lifted.places(sql), lifted.values())?;
+    Some(ReplaceableValues { predicates, lifted: Some(lifted) })
 }
 
 /// Checks that a query is not too large to be planned.

@@ -1,20 +1,25 @@
-//! Aggregate pushdown: aggregates computed inside the scan, in place of DataFusion's partial ones.
+//! Aggregate pushdown: aggregates computed inside the scan, in place of DataFusion's.
 //!
 //! ```text
-//! AggregateExec Final                 AggregateExec Final
-//!   AggregateExec Partial      -->      PushedAggregateExec
+//! AggregateExec Final          -->    PushedAggregateExec
+//!   AggregateExec Partial
 //!     ProjectionExec (or none)
 //!       DataSourceExec (scan)
 //! ```
 //!
-//! - The output has the schema and the meaning of the partial aggregate's, so that the final one
-//!   sees no difference; only EXPLAIN shows which of them ran.
+//! - The output has the schema and the meaning of the final aggregate's; only EXPLAIN shows which
+//!   of them ran. It is one partition with one row for each group.
 //! - An aggregate is pushed down whole or not at all (`plan`); all others are DataFusion's.
 //! - aggregate_pushdown-1. Each group is a slot of a dense array; the number of slots is known when
 //!   it is planned, and bounded (`plan::SLOT_BYTES_MAX`).
+//! - aggregate_pushdown-2. In a plan template it has keys and aggregates, and no slots: these are
+//!   planned anew for each statement, and an aggregate that no longer fits has another plan.
 //! - The output ascends by the first key that is a bucket of time, and says so: what sorts by it
 //!   needs no sort.
-//! - Between two page frames a worker yields, and dropping the stream ends it there.
+//! - Between two page frames a worker yields if its turn is over, and dropping the stream ends it
+//!   there.
+//! - An aggregate of few values has one worker, which works where its rows are waited for: other
+//!   threads would be woken for less work than waking them is.
 //!
 //! Not here: the folds themselves (`filter::aggregate`).
 
@@ -41,17 +46,20 @@ use datafusion::physical_expr::{
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::aggregates::{AggregateExec, AggregateMode};
 use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType, SchedulingType};
-use datafusion::physical_plan::metrics::{BaselineMetrics, ExecutionPlanMetricsSet, MetricsSet};
+use datafusion::physical_plan::metrics::{
+    BaselineMetrics, ExecutionPlanMetricsSet, MetricsSet, Time,
+};
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties};
 use futures::{StreamExt, TryStreamExt, stream};
 
-use super::with_zones;
+use super::{ScanSource, with_zones};
+use crate::control::yield_after_turn;
 use key::Key;
 use plan::PushedAggregate;
 use work::{States, TaskList, Worker};
 
-/// The rule that puts pushed aggregates in place of partial ones.
+/// The rule that puts pushed aggregates in place of DataFusion's.
 #[derive(Debug)]
 pub(crate) struct AggregatePushdown;
 
@@ -62,9 +70,9 @@ impl PhysicalOptimizerRule for AggregatePushdown {
         _config: &ConfigOptions,
     ) -> Result<Arc<dyn ExecutionPlan>> {
         let pushed = plan.transform_down(|plan| {
-            let partial = plan.downcast_ref::<AggregateExec>();
-            let partial = partial.filter(|plan| *plan.mode() == AggregateMode::Partial);
-            match partial.map(PushedAggregate::of).transpose()?.flatten() {
+            let last = plan.downcast_ref::<AggregateExec>();
+            let last = last.filter(|plan| *plan.mode() != AggregateMode::Partial);
+            match last.map(PushedAggregate::of).transpose()?.flatten() {
                 Some(pushed) => Ok(Transformed::yes(Arc::new(PushedAggregateExec::new(pushed)))),
                 None => Ok(Transformed::no(plan)),
             }
@@ -81,9 +89,9 @@ impl PhysicalOptimizerRule for AggregatePushdown {
     }
 }
 
-/// A scan and the partial aggregate over it, as one.
+/// A scan and the aggregate over it, as one.
 #[derive(Debug)]
-struct PushedAggregateExec {
+pub(super) struct PushedAggregateExec {
     plan: Arc<PushedAggregate>,
     properties: Arc<PlanProperties>,
     metrics: ExecutionPlanMetricsSet,
@@ -91,11 +99,11 @@ struct PushedAggregateExec {
 
 impl PushedAggregateExec {
     fn new(plan: PushedAggregate) -> PushedAggregateExec {
+        let schema = Arc::clone(&plan.spec.schema);
         let order = plan.keys.iter().position(Key::is_bucket).map(|at| {
-            let column = Arc::new(Column::new(plan.schema.field(at).name(), at));
+            let column = Arc::new(Column::new(schema.field(at).name(), at));
             PhysicalSortExpr::new(column, SortOptions::new(false, false))
         });
-        let schema = Arc::clone(&plan.schema);
         let properties = PlanProperties::new(
             EquivalenceProperties::new_with_orderings(schema, order.map(|by| [by])),
             Partitioning::UnknownPartitioning(1),
@@ -103,14 +111,41 @@ impl PushedAggregateExec {
             Boundedness::Bounded,
         )
         .with_scheduling_type(SchedulingType::Cooperative);
+        PushedAggregateExec::with_properties(plan, Arc::new(properties))
+    }
+
+    fn with_properties(
+        plan: PushedAggregate,
+        properties: Arc<PlanProperties>,
+    ) -> PushedAggregateExec {
         let metrics = ExecutionPlanMetricsSet::new();
-        PushedAggregateExec { plan: Arc::new(plan), properties: Arc::new(properties), metrics }
+        PushedAggregateExec { plan: Arc::new(plan), properties, metrics }
+    }
+
+    /// Returns the scan.
+    pub(super) fn source(&self) -> &ScanSource {
+        &self.plan.source
+    }
+
+    /// Returns the same aggregate over another scan of the same columns; `None` if it cannot be
+    /// pushed into that one.
+    pub(super) fn over(&self, source: ScanSource) -> Result<Option<PushedAggregateExec>> {
+        let plan = PushedAggregate::over(&self.plan.spec, source)?;
+        let properties = Arc::clone(&self.properties);
+        Ok(plan.map(|plan| PushedAggregateExec::with_properties(plan, properties)))
+    }
+
+    /// Returns the same aggregate for a plan template, over a scan without rows
+    /// (aggregate_pushdown-2).
+    pub(super) fn in_template(&self, source: ScanSource) -> PushedAggregateExec {
+        let plan = PushedAggregate::in_template(&self.plan.spec, source);
+        PushedAggregateExec::with_properties(plan, Arc::clone(&self.properties))
     }
 }
 
 impl DisplayAs for PushedAggregateExec {
     fn fmt_as(&self, format: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "PushedAggregateExec: {}, ", self.plan.aggregates)?;
+        write!(f, "PushedAggregateExec: {}, ", self.plan.spec.text)?;
         self.plan.source.describe(format, f)
     }
 }
@@ -147,9 +182,10 @@ impl ExecutionPlan for PushedAggregateExec {
         partition: usize,
         context: Arc<TaskContext>,
     ) -> Result<SendableRecordBatchStream> {
+        assert!(0 < self.plan.slots, "aggregate_pushdown-2: a template is not executed");
         let plan = Arc::clone(&self.plan);
         let metrics = BaselineMetrics::new(&self.metrics, partition);
-        let schema = Arc::clone(&self.plan.schema);
+        let schema = Arc::clone(&self.plan.spec.schema);
         let batches = async move {
             let batch_rows = context.session_config().batch_size();
             let workers = plan.workers();
@@ -177,28 +213,23 @@ impl ExecutionPlan for PushedAggregateExec {
     }
 }
 
-/// Computes the states of all tasks of a plan with all workers.
+/// Computes the states of all tasks of a plan with all workers. A single one works here, where its
+/// rows are waited for.
 async fn work_together(
     plan: &Arc<PushedAggregate>,
     workers: usize,
-    elapsed: &datafusion::physical_plan::metrics::Time,
+    elapsed: &Time,
 ) -> Result<States> {
     let tasks = Arc::new(TaskList::new(plan));
-    let work = |_| {
+    if workers == 1 {
+        return work(plan, &tasks, elapsed).await;
+    }
+    let spawned = |_| {
         let (plan, tasks, elapsed) = (Arc::clone(plan), Arc::clone(&tasks), elapsed.clone());
-        SpawnedTask::spawn(async move {
-            let mut worker = Worker::new(&plan);
-            while let Some((number, task)) = tasks.take() {
-                let timer = elapsed.timer();
-                worker.fold(number, task)?;
-                drop(timer);
-                tokio::task::yield_now().await;
-            }
-            Ok::<_, DataFusionError>(worker.into_states())
-        })
+        SpawnedTask::spawn(async move { work(&plan, &tasks, &elapsed).await })
     };
     let mut joined: Option<States> = None;
-    for worker in (0..workers).map(work).collect::<Vec<_>>() {
+    for worker in (0..workers).map(spawned).collect::<Vec<_>>() {
         let states = worker
             .join_unwind()
             .await
@@ -209,4 +240,20 @@ async fn work_together(
         }
     }
     Ok(joined.expect("a plan has a worker"))
+}
+
+/// Computes the states of the tasks that one worker takes.
+async fn work(plan: &PushedAggregate, tasks: &TaskList, elapsed: &Time) -> Result<States> {
+    let mut worker = Worker::new(plan);
+    let mut taken = tasks.take();
+    while let Some((number, task)) = taken {
+        let timer = elapsed.timer();
+        worker.fold(number, task)?;
+        drop(timer);
+        taken = tasks.take();
+        if taken.is_some() {
+            yield_after_turn().await;
+        }
+    }
+    Ok(worker.into_states())
 }

@@ -44,7 +44,7 @@ struct Known {
 }
 
 /// Returns true if an expression changes while a query runs.
-pub(super) fn is_dynamic(expr: &Arc<dyn PhysicalExpr>) -> bool {
+pub(crate) fn is_dynamic(expr: &Arc<dyn PhysicalExpr>) -> bool {
     expr.downcast_ref::<DynamicFilterPhysicalExpr>().is_some()
         || expr.children().into_iter().any(is_dynamic)
 }

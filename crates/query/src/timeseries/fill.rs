@@ -186,7 +186,7 @@ impl Filling {
 
 /// The work of the operator of a fill.
 #[derive(Debug)]
-struct FillWork {
+pub(super) struct FillWork {
     filling: Arc<Filling>,
     /// The order by bucket.
     ordering: Option<LexOrdering>,

@@ -14,11 +14,11 @@ use tokio::runtime::Handle;
 use crate::fixture::{Cells, Output, Random, TestError, engine_options, on_runtime, open, taken};
 
 const SEEDS: [u64; 3] = [1, 2, 3];
-const STEPS: usize = 240;
+const STEPS: usize = 300;
 
 /// The repeated queries. The first `FOR_ANY` have one plan for all values; the others have a plan
 /// for each value, or none in the cache, because planning depends on the value.
-const QUERIES: [(&str, &[Kind]); 20] = [
+const QUERIES: [(&str, &[Kind]); 37] = [
     ("SELECT * FROM t WHERE s = $1 LATEST ON ts PARTITION BY s", &[Kind::Symbol]),
     ("SELECT n, x FROM t WHERE $1 = s AND n > $2", &[Kind::Symbol, Kind::Integer]),
     ("SELECT ts, v FROM t WHERE ts >= $1 AND ts < $2", &[Kind::Time, Kind::Time]),
@@ -28,20 +28,59 @@ const QUERIES: [(&str, &[Kind]); 20] = [
     ("SELECT v FROM t WHERE v = $1", &[Kind::Text]),
     ("SELECT v, x * 2 FROM t WHERE x < $1", &[Kind::Double]),
     ("SELECT v FROM t WHERE ts = $1", &[Kind::Time]),
+    ("SELECT n, s FROM t WHERE s IN ($1, $2)", &[Kind::Symbol, Kind::Symbol]),
+    (
+        "SELECT n FROM t WHERE b IN ($1, $2, $3, $4) AND x > $5",
+        &[Kind::Integer, Kind::Integer, Kind::Integer, Kind::Integer, Kind::Double],
+    ),
+    ("SELECT ts FROM t WHERE n BETWEEN $1 AND $2", &[Kind::Integer, Kind::Integer]),
+    ("SELECT count(*), max(n) FROM t WHERE s = $1", &[Kind::Symbol]),
+    ("SELECT s, count(*) FROM t WHERE n > $1 GROUP BY s ORDER BY s", &[Kind::Integer]),
+    ("SELECT s, n, sum(x) AS x FROM t WHERE s = $1 GROUP BY s, n ORDER BY n", &[Kind::Symbol]),
+    (
+        "SELECT ts, max(x) FROM t WHERE s IN ($1, $2) AND ts >= $3 AND ts < $4 SAMPLE BY 1h",
+        &[Kind::Symbol, Kind::Symbol, Kind::Time, Kind::Time],
+    ),
+    (
+        "SELECT ts, s, avg(b) FROM t WHERE ts >= $1 SAMPLE BY 6h FILL(PREV) ORDER BY ts, s",
+        &[Kind::Time],
+    ),
+    (
+        "SELECT date_trunc('hour', ts) AS h, s, first(n), last(v) FROM t WHERE n < $1 \
+         GROUP BY h, s ORDER BY h DESC, s LIMIT 7",
+        &[Kind::Integer],
+    ),
+    (
+        "SELECT v, count(*) AS c FROM t WHERE x < $1 GROUP BY v HAVING count(*) > 1 ORDER BY c, v",
+        &[Kind::Double],
+    ),
+    ("SELECT DISTINCT s FROM t WHERE v = $1 ORDER BY s", &[Kind::Text]),
+    ("SELECT v FROM t WHERE n > $1", &[Kind::Double]),
     // These queries have no plan for all values.
     ("SELECT n FROM t WHERE n > $1 AND n > 10", &[Kind::Integer]),
     ("SELECT n FROM t WHERE n > $1 AND n > $2", &[Kind::Integer, Kind::Integer]),
+    ("SELECT n, count(*) FROM t WHERE n > $1 GROUP BY n HAVING n > 3 ORDER BY n", &[Kind::Integer]),
+    (
+        "SELECT n AS m, count(*) FROM t WHERE n <= $1 GROUP BY m HAVING m < 8 ORDER BY m",
+        &[Kind::Integer],
+    ),
+    ("SELECT ts, count(*) FROM t WHERE ts >= $1 SAMPLE BY 1d FROM '2025-03-02'", &[Kind::Time]),
+    (
+        "SELECT b, n FROM t AS x(ts, s, b, n, x, v) WHERE b <= $1 AND n <= $2",
+        &[Kind::Integer, Kind::Integer],
+    ),
     ("SELECT n FROM t WHERE n = $1 OR b = $1", &[Kind::Integer]),
     ("SELECT n + $1 AS m FROM t WHERE n = $1", &[Kind::Integer]),
-    ("SELECT count(*), max(n) FROM t WHERE s = $1", &[Kind::Symbol]),
-    ("SELECT s, count(*) FROM t WHERE n > $1 GROUP BY s ORDER BY s", &[Kind::Integer]),
+    ("SELECT n FROM t WHERE n IN ($1, 4, $2)", &[Kind::Integer, Kind::Integer]),
+    ("SELECT n FROM t WHERE n NOT IN ($1, $2)", &[Kind::Integer, Kind::Integer]),
+    ("SELECT count(*) FROM t WHERE ts >= $1 AND ts < $2", &[Kind::Time, Kind::Time]),
     ("SELECT a.n FROM t a JOIN t b ON a.n = b.n WHERE a.s = $1 ORDER BY 1", &[Kind::Symbol]),
     ("SELECT n FROM t WHERE s = $1 ORDER BY n LIMIT 5", &[Kind::Symbol]),
     ("SELECT * FROM t LATEST ON ts PARTITION BY s", &[]),
     ("SELECT count(*), min(ts) FROM t", &[]),
     ("SELECT n FROM t WHERE s IN ('s0', 's3') LIMIT 4", &[]),
 ];
-const FOR_ANY: usize = 9;
+const FOR_ANY: usize = 21;
 
 /// Kind of the values of a parameter.
 #[derive(Clone, Copy)]
@@ -69,7 +108,7 @@ impl Kind {
             }
             Kind::Double => {
                 let (_, &value) = random.one_of(&[-0.5, -0.0, 0.0, 2.5, 7.0]);
-                (Parameter::Double(value), format!("{value:e}"))
+                (Parameter::Double(value), format!("{value:?}"))
             }
             Kind::Time => {
                 let (day, hour) = (1 + random.below(4), random.below(24));
@@ -148,7 +187,8 @@ async fn create(engine: &Engine) -> Result<(), TestError> {
 #[test]
 fn repeated_queries_answer_as_new_ones() {
     on_runtime(async {
-        let mut known = [0; QUERIES.len()];
+        // Answers of cached plans, for parameters and for literals.
+        let mut known = [[0; 2]; QUERIES.len()];
         for seed in SEEDS {
             let engine = engine()?;
             let mut random = Random(seed);
@@ -158,17 +198,21 @@ fn repeated_queries_answer_as_new_ones() {
                 let (at, &(sql, kinds)) = random.one_of(&QUERIES);
                 let (values, written): (Vec<_>, Vec<_>) =
                     kinds.iter().map(|kind| kind.value(&mut random)).unzip();
-                let mut new = format!("{sql} -- {step}");
+                let mut literal = sql.to_owned();
                 for (number, text) in written.iter().enumerate() {
-                    new = new.replace(&format!("${}", number + 1), text);
+                    literal = literal.replace(&format!("${}", number + 1), text);
                 }
+                let new = format!("{literal} -- {step}");
+                // The same template is for parameters, and for literals.
+                let (sql, values) =
+                    if random.below(2) == 0 { (sql, values) } else { (&*literal, Vec::new()) };
                 let expected = rows(engine.execute(&new).await?).await?;
                 let options = StatementOptions::default();
-                let text = Arc::from(sql);
+                let text: Arc<str> = Arc::from(sql);
                 let cached = engine.execute_cached(&text, &values, &options, &Handle::current());
                 let answer = match cached {
                     Some(answer) => {
-                        known[at] += 1;
+                        known[at][usize::from(values.is_empty())] += 1;
                         Answer::from(answer?)
                     }
                     None => engine.execute_bound(sql, &values, &options).await?,
@@ -177,8 +221,8 @@ fn repeated_queries_answer_as_new_ones() {
                 assert_eq!(found, expected, "seed {seed}, step {step}: {sql} with {values:?}");
             }
         }
-        for (at, (sql, _)) in QUERIES.iter().enumerate().take(FOR_ANY) {
-            assert!(known[at] > 0, "{sql} is never known");
+        for (known, (sql, _)) in known.iter().zip(&QUERIES).take(FOR_ANY) {
+            assert!(known[0] > 0 && known[1] > 0, "{sql}: {known:?} answers of cached plans");
         }
         Ok::<(), TestError>(())
     });

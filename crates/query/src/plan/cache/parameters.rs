@@ -1,9 +1,13 @@
-//! Parameter predicates: conditions `column op $n`, whose values can be replaced in a cached plan.
+//! Parameter predicates: conditions of a column and parameters, whose values can be replaced in a
+//! cached plan. Lifted literals are parameters as well (`lifted`).
 //!
 //! - Each parameter stands once, in a condition `column = $n` (or `<`, `<=`, `>`, `>=`, either way
-//!   round) of those that WHERE joins by AND, in a query of one table.
+//!   round), `column IN ($n, ...)` or `column BETWEEN $n AND $m` of those that WHERE joins by AND,
+//!   in a query of one table.
 //! - No other condition is about such a column, except one that bounds it on the other side: so
-//!   planning never removes one of them as redundant because of their values.
+//!   planning never removes one of them as redundant because of their values. HAVING, QUALIFY and
+//!   the bounds of SAMPLE BY are conditions as well, which planning may move to the scan: a query
+//!   with more filters than WHERE has no plan for other values (`has_one_filter`).
 //! - A plan is used for other values only if its scan has the condition with exactly the value that
 //!   [`value_like`] returns; other values must give one of the same type, or the query is planned
 //!   for them.
@@ -11,8 +15,12 @@
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use datafusion::logical_expr::expr::BinaryExpr;
-use datafusion::logical_expr::{Expr, Operator};
+use datafusion::arrow::datatypes::DataType;
+use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
+use datafusion::common::{Column, Result, plan_err};
+use datafusion::logical_expr::expr::{BinaryExpr, Cast, InList};
+use datafusion::logical_expr::utils::split_conjunction;
+use datafusion::logical_expr::{Expr, Filter, LogicalPlan, Operator};
 use datafusion::scalar::ScalarValue;
 use datafusion::sql::sqlparser::ast::{
     BinaryOperator, Expr as SqlExpr, Query, SetExpr, TableFactor, UnaryOperator, Visit, Visitor,
@@ -27,22 +35,24 @@ const WHOLE_DOUBLES: i64 = 1 << 53;
 /// The digits of `2025-03-01T00:00:00`: a shorter text may mean an interval.
 const INSTANT_DIGITS: usize = 19;
 
-/// A condition `column op $n`.
+/// A condition of a column and parameters.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ParameterPredicate {
     column: String,
-    op: Operator,
-    /// The index, counted from 0.
-    parameter: usize,
+    /// The operator of a comparison with one parameter; `None` if the column is one of several.
+    op: Option<Operator>,
+    /// Their indices, counted from 0.
+    parameters: Vec<usize>,
 }
 
 /// A condition of WHERE.
+#[derive(Default)]
 struct Condition {
     /// All columns in it.
     columns: Vec<String>,
     /// The operator, if it compares one of them with something else.
     op: Option<Operator>,
-    parameter: Option<usize>,
+    parameters: Vec<usize>,
 }
 
 /// Returns the predicates of the parameters of a query; `None` if a parameter has another use, or
@@ -54,16 +64,24 @@ pub(crate) fn parameter_predicates(
 ) -> Option<Vec<ParameterPredicate>> {
     let SetExpr::Select(select) = query.body.as_ref() else { return None };
     let [table] = select.from.as_slice() else { return None };
-    let is_one_table = matches!(table.relation, TableFactor::Table { args: None, .. });
+    // Names in a list of columns may be those of other columns of the table.
+    let is_one_table = match &table.relation {
+        TableFactor::Table { args: None, alias, .. } => {
+            alias.as_ref().is_none_or(|alias| alias.columns.is_empty())
+        }
+        _ => false,
+    };
     if places.is_empty() || !is_one_table || !table.joins.is_empty() || query.with.is_some() {
         return None;
     }
     let mut conditions = Vec::new();
     split(select.selection.as_ref()?, places, parameters, &mut conditions)?;
-    let mut all = Vec::new();
+    let (mut all, mut count) = (Vec::new(), 0);
     for condition in &conditions {
-        let Some(parameter) = condition.parameter else { continue };
-        let (op, column) = (condition.op?, condition.columns.first()?);
+        if condition.parameters.is_empty() {
+            continue;
+        }
+        let column = condition.columns.first()?;
         let others = conditions.iter().filter(|other| other.columns.contains(column));
         let is_bounded_once = match others.collect::<Vec<_>>().as_slice() {
             [_] => true,
@@ -78,9 +96,36 @@ pub(crate) fn parameter_predicates(
         if !is_bounded_once {
             return None;
         }
-        all.push(ParameterPredicate { column: column.clone(), op, parameter });
+        count += condition.parameters.len();
+        let (column, op, parameters) = (column.clone(), condition.op, condition.parameters.clone());
+        all.push(ParameterPredicate { column, op, parameters });
     }
-    (all.len() == places.len()).then_some(all)
+    (count == places.len()).then_some(all)
+}
+
+/// Returns true if a plan, before it is optimized, has the filter of WHERE and no other whose
+/// conditions may move to the scan.
+pub(super) fn has_one_filter(plan: &LogicalPlan) -> Result<bool> {
+    let mut filters = 0;
+    plan.apply_with_subqueries(|node| {
+        if let LogicalPlan::Filter(filter) = node {
+            filters += usize::from(!is_of_aggregates(filter));
+        }
+        Ok(TreeNodeRecursion::Continue)
+    })?;
+    Ok(filters == 1)
+}
+
+/// Returns true if each condition is about the result of an aggregate: it stays above it.
+fn is_of_aggregates(filter: &Filter) -> bool {
+    let LogicalPlan::Aggregate(aggregate) = filter.input.as_ref() else { return false };
+    let keys = aggregate.schema.fields().len() - aggregate.aggr_expr.len();
+    let is_result = |column: &&Column| {
+        let index = aggregate.schema.maybe_index_of_column(column);
+        index.is_some_and(|index| keys <= index)
+    };
+    let conditions = split_conjunction(&filter.predicate);
+    conditions.into_iter().all(|condition| condition.column_refs().iter().any(is_result))
 }
 
 fn is_lower(op: Operator) -> bool {
@@ -107,23 +152,98 @@ fn split(
         }
         _ => {}
     }
-    let Seen { columns, parameters } = Seen::in_expr(expr, places);
-    let comparison = comparison(expr);
-    let (op, parameter) = match (comparison, parameters.as_slice()) {
-        (Some((op, other)), []) if columns.len() == 1 && is_value(other) => (Some(op), None),
-        (_, []) => (None, None),
-        (Some((op, other)), [parameter]) if columns.len() == 1 => {
-            let is_alone = values.get(*parameter).is_some_and(|value| is_written(other, value));
-            is_alone.then_some((Some(op), Some(*parameter)))?
+    if let SqlExpr::Between { expr, negated: false, low, high } = expr
+        && is_column(expr)
+    {
+        for (op, bound) in [(Operator::GtEq, low), (Operator::LtEq, high)] {
+            conditions.push(compared(expr, op, bound, places, values)?);
         }
-        _ => return None,
+        return Some(());
+    }
+    if let SqlExpr::InList { expr, list, negated: false } = expr
+        && is_column(expr)
+    {
+        conditions.push(listed(expr, list, places, values)?);
+        return Some(());
+    }
+    let condition = match comparison(expr) {
+        Some(Comparison { column, op, other }) => compared(column, op, other, places, values)?,
+        None => {
+            let Seen { columns, parameters } = Seen::in_expr(expr, places);
+            if !parameters.is_empty() {
+                return None;
+            }
+            Condition { columns, ..Condition::default() }
+        }
     };
-    conditions.push(Condition { columns, op, parameter });
+    conditions.push(condition);
     Some(())
 }
 
-/// Returns the operator and the other side of `column op other`, in either order.
-fn comparison(expr: &SqlExpr) -> Option<(Operator, &SqlExpr)> {
+/// Returns the condition `column op other`; `None` if a parameter is only a part of the other side.
+fn compared(
+    column: &SqlExpr,
+    op: Operator,
+    other: &SqlExpr,
+    places: &Places,
+    values: &[Parameter],
+) -> Option<Condition> {
+    let Seen { mut columns, .. } = Seen::in_expr(column, places);
+    let seen = Seen::in_expr(other, places);
+    match seen.parameters.as_slice() {
+        [] => {
+            let op = Some(op).filter(|_| seen.columns.is_empty() && is_value(other));
+            columns.extend(seen.columns);
+            Some(Condition { columns, op, parameters: Vec::new() })
+        }
+        &[parameter] if seen.columns.is_empty() => {
+            let is_alone = values.get(parameter).is_some_and(|value| is_written(other, value));
+            let condition = Condition { columns, op: Some(op), parameters: vec![parameter] };
+            is_alone.then_some(condition)
+        }
+        _ => None,
+    }
+}
+
+/// Returns the condition `column IN (list)`; `None` if only some of the list are parameters.
+fn listed(
+    column: &SqlExpr,
+    list: &[SqlExpr],
+    places: &Places,
+    values: &[Parameter],
+) -> Option<Condition> {
+    let Seen { columns, .. } = Seen::in_expr(column, places);
+    let mut condition = Condition { columns, ..Condition::default() };
+    let mut has_others = false;
+    for item in list {
+        let Seen { columns, parameters } = Seen::in_expr(item, places);
+        match parameters.as_slice() {
+            &[parameter] if values.get(parameter).is_some_and(|it| is_written(item, it)) => {
+                condition.parameters.push(parameter);
+            }
+            [] => {
+                has_others = true;
+                condition.columns.extend(columns);
+            }
+            _ => return None,
+        }
+    }
+    (condition.parameters.is_empty() || !has_others).then_some(condition)
+}
+
+/// A comparison `column op other`.
+struct Comparison<'a> {
+    column: &'a SqlExpr,
+    op: Operator,
+    other: &'a SqlExpr,
+}
+
+fn is_column(expr: &SqlExpr) -> bool {
+    matches!(expr, SqlExpr::Identifier(_) | SqlExpr::CompoundIdentifier(_))
+}
+
+/// Returns a comparison of a column with something else, in either order.
+fn comparison(expr: &SqlExpr) -> Option<Comparison<'_>> {
     let SqlExpr::BinaryOp { left, op, right } = expr else { return None };
     let op = match op {
         BinaryOperator::Eq => Operator::Eq,
@@ -133,11 +253,9 @@ fn comparison(expr: &SqlExpr) -> Option<(Operator, &SqlExpr)> {
         BinaryOperator::GtEq => Operator::GtEq,
         _ => return None,
     };
-    let is_column =
-        |expr: &SqlExpr| matches!(expr, SqlExpr::Identifier(_) | SqlExpr::CompoundIdentifier(_));
     match (is_column(left), is_column(right)) {
-        (true, false) => Some((op, right)),
-        (false, true) => Some((op.swap()?, left)),
+        (true, false) => Some(Comparison { column: left, op, other: right }),
+        (false, true) => Some(Comparison { column: right, op: op.swap()?, other: left }),
         _ => None,
     }
 }
@@ -212,10 +330,21 @@ impl ParameterPredicate {
     /// Returns the index of its condition in a scan; `None` if there is none, or
     /// several.
     fn find(&self, filters: &[Expr], parameters: &[Parameter]) -> Option<usize> {
-        let is_it = |filter: &Expr| {
-            let Some((column, op, value)) = predicate_value(filter) else { return false };
-            let like = parameters.get(self.parameter).and_then(|it| value_like(value, it));
-            column == self.column && op == self.op && like.as_ref() == Some(value)
+        let has_values = |values: &[&ScalarValue]| {
+            values.len() == self.parameters.len()
+                && values.iter().zip(&self.parameters).all(|(value, parameter)| {
+                    let like = parameters.get(*parameter).and_then(|it| value_like(value, it));
+                    like.as_ref() == Some(*value)
+                })
+        };
+        let is_it = |filter: &Expr| match self.op {
+            Some(op) => predicate_value(filter).is_some_and(|it| {
+                it.column == self.column && it.op == op && has_values(&[it.value])
+            }),
+            None => {
+                let mut values = Vec::new();
+                membership_values(filter, &self.column, &mut values) && has_values(&values)
+            }
         };
         let mut found = filters.iter().enumerate().filter(|(_, filter)| is_it(filter));
         match (found.next(), found.next()) {
@@ -232,7 +361,8 @@ pub(super) struct Slots(Vec<Slot>);
 #[derive(Debug)]
 struct Slot {
     filter: usize,
-    parameter: usize,
+    /// In the order of the constants of the condition.
+    parameters: Vec<usize>,
 }
 
 impl Slots {
@@ -244,15 +374,23 @@ impl Slots {
     ) -> Option<Slots> {
         let slot = |it: &ParameterPredicate| {
             let filter = it.find(filters, parameters)?;
-            Some(Slot { filter, parameter: it.parameter })
+            Some(Slot { filter, parameters: it.parameters.clone() })
         };
         predicates.iter().map(slot).collect::<Option<_>>().map(Slots)
     }
 
     /// Returns the constants at these places.
-    pub(super) fn values<'a>(&self, filters: &'a [Expr]) -> Vec<&'a ScalarValue> {
-        let value = |slot: &Slot| predicate_value(&filters[slot.filter]).map(|(_, _, value)| value);
-        self.0.iter().filter_map(value).collect()
+    pub(super) fn values(&self, filters: &[Expr]) -> Vec<ScalarValue> {
+        let mut values = Vec::new();
+        for slot in &self.0 {
+            let _ = filters[slot.filter].apply(|part| {
+                if let Expr::Literal(value, _) = part {
+                    values.push(value.clone());
+                }
+                Ok(TreeNodeRecursion::Continue)
+            });
+        }
+        values
     }
 
     /// Returns the conditions with other values; `None` if they do not fit.
@@ -262,34 +400,94 @@ impl Slots {
         parameters: &[Parameter],
     ) -> Option<Arc<[Expr]>> {
         let mut filters = filters.to_vec();
-        for Slot { filter, parameter } in &self.0 {
-            filters[*filter] = with_value(&filters[*filter], parameters.get(*parameter)?)?;
+        for slot in &self.0 {
+            let filter = std::mem::take(&mut filters[slot.filter]);
+            filters[slot.filter] = with_parameters(filter, &slot.parameters, parameters)?;
         }
         Some(filters.into())
     }
 }
 
-/// Returns the parts of `column op value` in a scan's condition.
-fn predicate_value(filter: &Expr) -> Option<(&str, Operator, &ScalarValue)> {
+/// A scan's condition `column op value`.
+struct PredicateValue<'a> {
+    column: &'a str,
+    op: Operator,
+    value: &'a ScalarValue,
+}
+
+fn predicate_value(filter: &Expr) -> Option<PredicateValue<'_>> {
     let Expr::BinaryExpr(BinaryExpr { left, op, right }) = filter else { return None };
-    match (left.as_ref(), right.as_ref()) {
-        (Expr::Column(column), Expr::Literal(value, _)) => Some((&column.name, *op, value)),
-        (Expr::Literal(value, _), Expr::Column(column)) => Some((&column.name, op.swap()?, value)),
+    if let (Some(column), Expr::Literal(value, _)) = (compared_column(left), right.as_ref()) {
+        return Some(PredicateValue { column, op: *op, value });
+    }
+    match (left.as_ref(), compared_column(right)) {
+        (Expr::Literal(value, _), Some(column)) => {
+            Some(PredicateValue { column, op: op.swap()?, value })
+        }
         _ => None,
     }
 }
 
-/// Returns the condition with the value of a parameter in place of its own; `None` if that is of
-/// another type.
-fn with_value(filter: &Expr, parameter: &Parameter) -> Option<Expr> {
-    let (_, _, old) = predicate_value(filter)?;
-    let value = value_like(old, parameter)?;
-    let Expr::BinaryExpr(BinaryExpr { left, op, right }) = filter else { return None };
-    let put = |side: &Expr| match side {
-        Expr::Literal(_, metadata) => Box::new(Expr::Literal(value.clone(), metadata.clone())),
-        other => Box::new(other.clone()),
-    };
-    Some(Expr::BinaryExpr(BinaryExpr { left: put(left), op: *op, right: put(right) }))
+/// Returns the name of a column that is compared as it is, or as a double: what an integer column
+/// is compared with is never made an integer, whatever its value.
+fn compared_column(expr: &Expr) -> Option<&str> {
+    match expr {
+        Expr::Column(column) => Some(&column.name),
+        Expr::Cast(Cast { expr, field }) if *field.data_type() == DataType::Float64 => {
+            match expr.as_ref() {
+                Expr::Column(column) => Some(&column.name),
+                _ => None,
+            }
+        }
+        _ => None,
+    }
+}
+
+/// Adds the values of a condition `column IN (..)`, or of the equalities that planning makes of a
+/// short list; returns false for any other condition.
+fn membership_values<'a>(
+    filter: &'a Expr,
+    column: &str,
+    values: &mut Vec<&'a ScalarValue>,
+) -> bool {
+    match filter {
+        Expr::InList(InList { expr, list, negated: false }) => {
+            let is_it = matches!(expr.as_ref(), Expr::Column(it) if it.name == column);
+            is_it
+                && list.iter().all(|item| match item {
+                    Expr::Literal(value, _) => {
+                        values.push(value);
+                        true
+                    }
+                    _ => false,
+                })
+        }
+        Expr::BinaryExpr(BinaryExpr { left, op: Operator::Or, right }) => {
+            membership_values(left, column, values) && membership_values(right, column, values)
+        }
+        _ => match predicate_value(filter) {
+            Some(it) if it.op == Operator::Eq && it.column == column => {
+                values.push(it.value);
+                true
+            }
+            _ => false,
+        },
+    }
+}
+
+/// Returns a condition with the values of these parameters in place of its constants, in their
+/// order; `None` if one is of another type.
+fn with_parameters(filter: Expr, places: &[usize], parameters: &[Parameter]) -> Option<Expr> {
+    let mut places = places.iter();
+    let put = filter.transform_down(|part| {
+        let Expr::Literal(old, metadata) = part else { return Ok(Transformed::no(part)) };
+        let parameter = places.next().and_then(|place| parameters.get(*place));
+        match parameter.and_then(|parameter| value_like(&old, parameter)) {
+            Some(value) => Ok(Transformed::yes(Expr::Literal(value, metadata))),
+            None => plan_err!("a value does not fit"),
+        }
+    });
+    put.ok().map(|put| put.data)
 }
 
 /// Returns the value of a parameter in the type of a constant that planning has made of another

@@ -2,7 +2,11 @@
 //! same result.
 //!
 //! - A template consists only of operators that do not depend on the contents of the tables, and
-//!   that keep no state of a run: then only the scans differ from one statement to the next.
+//!   whose state is made anew: then only the scans differ from one statement to the next, and
+//!   aggregates that are pushed into them.
+//! - It is for tables of whose rows planning would make the same plan. If there is more to read, a
+//!   plan may need more partitions, or an aggregate may have too many groups to be pushed down:
+//!   then the statement is planned, and has another template.
 //! - If planning has answered from statistics, a scan is missing, and there is no template.
 //! - A template refers to no rows, as all that is cached.
 //! - A template for any values of parameters has them in the filters of its one scan and nowhere
@@ -12,25 +16,27 @@ use std::sync::Arc;
 
 use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::common::Result;
-use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
-use datafusion::datasource::source::DataSourceExec;
+use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::logical_expr::Expr;
 use datafusion::physical_expr::expressions::Literal;
-use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_plan::aggregates::AggregateExec;
 use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
 use datafusion::physical_plan::coop::CooperativeExec;
 use datafusion::physical_plan::filter::FilterExec;
 use datafusion::physical_plan::limit::{GlobalLimitExec, LocalLimitExec};
 use datafusion::physical_plan::placeholder_row::PlaceholderRowExec;
 use datafusion::physical_plan::projection::ProjectionExec;
+use datafusion::physical_plan::repartition::RepartitionExec;
+use datafusion::physical_plan::sorts::sort::SortExec;
 use datafusion::physical_plan::sorts::sort_preserving_merge::SortPreservingMergeExec;
 use datafusion::physical_plan::union::UnionExec;
+use datafusion::physical_plan::{ChildrenPropertiesMode, ExecutionPlan, ReplaceChildrenOptions};
 
 use super::parameters::{ParameterPredicate, Slots};
 use super::{TablesNow, without_rows};
 use crate::cancel::CancelState;
 use crate::plan::parameters::Parameter;
-use crate::scan::ScanSource;
+use crate::scan::{ScanSource, is_dynamic, scan_of, with_empty_scan, with_scan};
 use crate::timeseries::fits_template;
 
 /// A plan template.
@@ -54,24 +60,25 @@ impl PlanTemplate {
     ) -> Result<Option<PlanTemplate>> {
         let (mut found, mut is_one) = (0, true);
         plan.apply(|node| {
-            match scan(node) {
+            match scan_of(node.as_ref()) {
                 Some(scan) => {
                     found += 1;
                     is_one &= scan.is_lasting();
                 }
-                None => is_one &= is_plain(node.as_ref()),
+                None => is_one &= is_plain(node.as_ref())?,
             }
             Ok(if is_one { TreeNodeRecursion::Continue } else { TreeNodeRecursion::Stop })
         })?;
         if !is_one || found != scans {
             return Ok(None);
         }
-        let empty = |scan: &ScanSource| {
+        let plan = with_scans(plan, &|node, scan| {
             let empty = Arc::new(without_rows(scan.snapshot()));
-            scan.again(&empty, scan.filters(), None)
-        };
-        let plan = with_scans(Arc::clone(plan), &empty)?;
-        Ok(Some(PlanTemplate { plan, schema: Arc::clone(schema), slots: None }))
+            let scan = scan.again(&empty, scan.filters(), None)?;
+            Ok(scan.map(|scan| with_empty_scan(node, scan)))
+        })?;
+        let schema = Arc::clone(schema);
+        Ok(plan.map(|plan| PlanTemplate { plan, schema, slots: None }))
     }
 
     /// Makes it a template for any values of parameters, whose predicates have these values in it;
@@ -83,7 +90,8 @@ impl PlanTemplate {
     ) -> Result<bool> {
         let mut filters = None;
         self.plan.apply(|node| {
-            filters = scan(node).map(|scan| Arc::clone(scan.filters())).or(filters.take());
+            let scan = scan_of(node.as_ref());
+            filters = scan.map(|scan| Arc::clone(scan.filters())).or(filters.take());
             Ok(TreeNodeRecursion::Continue)
         })?;
         let Some(filters) = filters else { return Ok(false) };
@@ -94,7 +102,7 @@ impl PlanTemplate {
             node.apply_expressions(&mut |expr| {
                 expr.apply(|part| {
                     let literal = part.downcast_ref::<Literal>();
-                    is_elsewhere |= literal.is_some_and(|it| values.contains(&it.value()));
+                    is_elsewhere |= literal.is_some_and(|it| values.contains(it.value()));
                     Ok(TreeNodeRecursion::Continue)
                 })
             })
@@ -113,30 +121,31 @@ impl PlanTemplate {
     }
 
     /// Returns the plan of a statement over the tables as they are now; with other filters of its
-    /// one scan, if there are some.
+    /// one scan, if there are some. `None` if planning might make another one.
     pub(super) fn over(
         &self,
         tables: &TablesNow,
         filters: Option<&Arc<[Expr]>>,
         stop: &Arc<CancelState>,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        let now = |scan: &ScanSource| {
+    ) -> Result<Option<Arc<dyn ExecutionPlan>>> {
+        with_scans(&self.plan, &|node, scan| {
             let now = tables.get(&scan.snapshot().table).expect("plan_cache-1");
-            scan.again(now, filters.unwrap_or(scan.filters()), Some(stop))
-        };
-        with_scans(Arc::clone(&self.plan), &now)
+            match scan.again(now, filters.unwrap_or(scan.filters()), Some(stop))? {
+                Some(scan) => with_scan(node, scan),
+                None => Ok(None),
+            }
+        })
     }
 }
 
-fn scan(node: &Arc<dyn ExecutionPlan>) -> Option<&ScanSource> {
-    node.downcast_ref::<DataSourceExec>()?.data_source().downcast_ref::<ScanSource>()
-}
-
-/// Returns true for an operator that a template may have. Operators with state of their own are
-/// made anew with their inputs.
-fn is_plain(node: &dyn ExecutionPlan) -> bool {
-    node.is::<ProjectionExec>()
+/// Returns true for an operator that a template may have: it keeps no state of a run, or has none
+/// when it is made anew with its inputs (`with_scans`).
+fn is_plain(node: &dyn ExecutionPlan) -> Result<bool> {
+    let is_known = node.is::<ProjectionExec>()
         || node.is::<FilterExec>()
+        || node.is::<AggregateExec>()
+        || node.is::<SortExec>()
+        || node.is::<RepartitionExec>()
         || node.is::<CoalescePartitionsExec>()
         || node.is::<SortPreservingMergeExec>()
         || node.is::<GlobalLimitExec>()
@@ -144,17 +153,42 @@ fn is_plain(node: &dyn ExecutionPlan) -> bool {
         || node.is::<UnionExec>()
         || node.is::<CooperativeExec>()
         || node.is::<PlaceholderRowExec>()
-        || fits_template(node)
+        || fits_template(node);
+    let mut is_lasting = is_known;
+    // A TopK has a filter of its own, which is made anew.
+    if is_known && !node.is::<SortExec>() {
+        node.apply_expressions(&mut |expr| {
+            is_lasting &= !is_dynamic(expr);
+            Ok(TreeNodeRecursion::Continue)
+        })?;
+    }
+    Ok(is_lasting)
 }
 
-/// Returns the same plan with other scans.
+/// Returns an operator with another scan; `None` if there is none.
+type Rescan<'a> =
+    dyn Fn(&dyn ExecutionPlan, &ScanSource) -> Result<Option<Arc<dyn ExecutionPlan>>> + 'a;
+
+/// Returns the same plan with other scans, whose properties are those of its own.
 fn with_scans(
-    plan: Arc<dyn ExecutionPlan>,
-    other: &dyn Fn(&ScanSource) -> Result<ScanSource>,
-) -> Result<Arc<dyn ExecutionPlan>> {
-    let plan = plan.transform_up(|node| match scan(&node) {
-        Some(scan) => Ok(Transformed::yes(DataSourceExec::from_data_source(other(scan)?) as _)),
-        None => Ok(Transformed::no(node)),
-    })?;
-    Ok(plan.data)
+    plan: &Arc<dyn ExecutionPlan>,
+    other: &Rescan<'_>,
+) -> Result<Option<Arc<dyn ExecutionPlan>>> {
+    if let Some(scan) = scan_of(plan.as_ref()) {
+        return other(plan.as_ref(), scan);
+    }
+    let mut children = Vec::new();
+    for child in plan.children() {
+        match with_scans(child, other)? {
+            Some(child) => children.push(child),
+            None => return Ok(None),
+        }
+    }
+    if children.is_empty() {
+        return Ok(Some(Arc::clone(plan)));
+    }
+    let same = ReplaceChildrenOptions::new(ChildrenPropertiesMode::Keep);
+    let plan = Arc::clone(plan).replace_children(children, same)?;
+    // The bound that a TopK has found is one of its rows.
+    if plan.is::<SortExec>() { plan.reset_state().map(Some) } else { Ok(Some(plan)) }
 }

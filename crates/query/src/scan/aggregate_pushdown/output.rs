@@ -1,9 +1,9 @@
-//! Conversion of states to the arrays that a partial aggregate returns.
+//! Conversion of states to the values of aggregates.
 
 use std::sync::Arc;
 
 use datafusion::arrow::array::{
-    ArrayRef, BooleanArray, Float64Array, Int64Array, RecordBatch, RecordBatchOptions, UInt64Array,
+    ArrayRef, Float64Array, Int64Array, RecordBatch, RecordBatchOptions, UInt64Array,
 };
 use datafusion::arrow::datatypes::DataType;
 use datafusion::common::Result;
@@ -11,9 +11,10 @@ use tidegate_filter::aggregate::float_of_key;
 use tidegate_model::ColumnType;
 use tidegate_model::types::Physical;
 
-use super::plan::{PushedAggregate, State};
+use super::plan::{Output, PushedAggregate};
 use super::work::States;
 use crate::scan::aggregate_pushdown::integers::{exact, from_integers};
+use crate::types::float_order::one_zero_and_nan;
 
 /// Returns the groups that have rows, in batches, in the order of the first key that is a bucket of
 /// time. Without keys there is one group, even without rows.
@@ -40,7 +41,7 @@ pub(super) fn batches(
 }
 
 fn batch(plan: &PushedAggregate, states: &States, slots: &[usize]) -> Result<RecordBatch> {
-    let mut arrays = Vec::with_capacity(plan.schema.fields().len());
+    let mut arrays = Vec::with_capacity(plan.spec.schema.fields().len());
     // The last key is the lowest digit of a slot.
     let mut below = plan.slots;
     for key in &plan.keys {
@@ -48,66 +49,56 @@ fn batch(plan: &PushedAggregate, states: &States, slots: &[usize]) -> Result<Rec
         let ids = slots.iter().map(|slot| slot / below % key.domain).collect::<Vec<_>>();
         arrays.push(key.values(&ids)?);
     }
-    for state in &plan.states {
-        push_state(plan, states, state, slots, &mut arrays)?;
+    for output in &plan.outputs {
+        let ty = plan.spec.schema.field(arrays.len()).data_type();
+        arrays.push(values(output, states, slots, ty)?);
     }
     let options = RecordBatchOptions::new().with_row_count(Some(slots.len()));
-    Ok(RecordBatch::try_new_with_options(Arc::clone(&plan.schema), arrays, &options)?)
+    Ok(RecordBatch::try_new_with_options(Arc::clone(&plan.spec.schema), arrays, &options)?)
 }
 
-fn push_state(
-    plan: &PushedAggregate,
-    states: &States,
-    state: &State,
-    slots: &[usize],
-    arrays: &mut Vec<ArrayRef>,
-) -> Result<()> {
-    let ty = plan.schema.field(arrays.len()).data_type();
+/// Returns the values of an aggregate, of this type, of each slot.
+fn values(output: &Output, states: &States, slots: &[usize], ty: &DataType) -> Result<ArrayRef> {
     let each = |fold: usize| {
         let accumulator = &states.folds[fold];
         slots.iter().map(move |&slot| (accumulator, slot, states.rows[slot]))
     };
-    match state {
-        State::Rows => {
+    match output {
+        Output::Rows => {
             let counts = slots.iter().map(|&slot| states.rows[slot].cast_signed());
-            arrays.push(Arc::new(Int64Array::from_iter_values(counts)));
+            Ok(Arc::new(Int64Array::from_iter_values(counts)))
         }
-        State::Count(fold) => {
+        Output::Count(fold) => {
             let counts = each(*fold).map(|(of, slot, rows)| of.count(slot, rows).cast_signed());
-            arrays.push(Arc::new(Int64Array::from_iter_values(counts)));
+            Ok(Arc::new(Int64Array::from_iter_values(counts)))
         }
-        State::Sum(fold) if *ty == DataType::Float64 => {
+        Output::Sum(fold) if *ty == DataType::Float64 => {
             let sums = each(*fold).map(|(of, slot, rows)| of.float(slot, rows));
-            arrays.push(Arc::new(sums.collect::<Float64Array>()));
+            Ok(Arc::new(sums.collect::<Float64Array>()))
         }
-        State::Sum(fold) => {
+        Output::Sum(fold) => {
             let sums = each(*fold).map(|(of, slot, rows)| of.integer(slot, rows));
-            arrays.push(if *ty == DataType::UInt64 {
+            Ok(if *ty == DataType::UInt64 {
                 Arc::new(sums.map(|sum| sum.map(i64::cast_unsigned)).collect::<UInt64Array>())
             } else {
                 Arc::new(sums.collect::<Int64Array>())
+            })
+        }
+        Output::Mean(fold) => {
+            let means = each(*fold).map(|(of, slot, rows)| {
+                of.float(slot, rows).map(|sum| sum / of.count(slot, rows) as f64)
             });
+            Ok(Arc::new(means.collect::<Float64Array>()))
         }
-        State::Mean(fold) => {
-            // A count of 0 would be taken for a mean of nothing.
-            let counts = each(*fold).map(|(of, slot, rows)| of.count(slot, rows));
-            let counts = counts.map(|count| (count > 0).then_some(count));
-            arrays.push(Arc::new(counts.collect::<UInt64Array>()));
-            let sums = each(*fold).map(|(of, slot, rows)| of.float(slot, rows));
-            arrays.push(Arc::new(sums.collect::<Float64Array>()));
-        }
-        State::Ordered(fold, column) => {
+        Output::Bound(fold, column) => {
             let values = each(*fold).map(|(of, slot, rows)| of.integer(slot, rows));
-            arrays.push(ordered(values.collect(), *column, ty)?);
+            Ok(one_zero_and_nan(&ordered(values.collect(), *column, ty)?))
         }
-        State::Positioned(fold, column) => {
+        Output::Positioned(fold, column) => {
             let values = each(*fold).map(|(of, slot, rows)| of.integer(slot, rows));
-            arrays.push(ordered(values.collect(), *column, ty)?);
-            let set = each(*fold).map(|(of, slot, _)| Some(of.is_set(slot)));
-            arrays.push(Arc::new(set.collect::<BooleanArray>()));
+            ordered(values.collect(), *column, ty)
         }
     }
-    Ok(())
 }
 
 /// Converts values that were read in the order of integers.

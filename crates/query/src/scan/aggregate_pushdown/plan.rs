@@ -10,7 +10,7 @@ use datafusion::physical_expr::aggregate::AggregateFunctionExpr;
 use datafusion::physical_expr::expressions::{CastExpr, Column as ColumnExpr, Literal};
 use datafusion::physical_expr::projection::ProjectionExprs;
 use datafusion::physical_plan::ExecutionPlan;
-use datafusion::physical_plan::aggregates::AggregateExec;
+use datafusion::physical_plan::aggregates::{AggregateExec, AggregateMode};
 use datafusion::physical_plan::projection::ProjectionExec;
 use tidegate_filter::aggregate::{Accumulator, AggregateKind};
 use tidegate_model::types::Physical;
@@ -26,10 +26,67 @@ pub(super) const SLOT_BYTES_MAX: usize = 16 << 20;
 const ROWS_PER_SLOT: usize = 4;
 /// The number of slots without a cost.
 const SLOTS_FREE: usize = 4_096;
+/// The values that a worker reads in about the time in which another thread is woken and has
+/// answered, some tens of microseconds.
+const VALUES_PER_WORKER: usize = 128 << 10;
+
+/// The keys and aggregates of an aggregate over the columns of a scan, whatever the scan reads.
+#[derive(Debug)]
+pub(super) struct AggregateSpec {
+    keys: Vec<Arc<dyn PhysicalExpr>>,
+    calls: Vec<AggregateCall>,
+    pub(super) schema: SchemaRef,
+    /// Its keys and aggregates as text, for EXPLAIN.
+    pub(super) text: String,
+}
+
+/// An aggregate function, and its argument.
+#[derive(Debug)]
+struct AggregateCall {
+    function: Arc<AggregateFunctionExpr>,
+    arg: Arc<dyn PhysicalExpr>,
+}
+
+impl AggregateSpec {
+    /// Returns the keys and aggregates of a final aggregate of a partial one with this input;
+    /// `None` if it has others than those over one value.
+    fn of(
+        last: &AggregateExec,
+        partial: &AggregateExec,
+        input: &Input<'_>,
+    ) -> Result<Option<AggregateSpec>> {
+        let is_plain = |it: &AggregateExec| {
+            it.filter_expr().iter().all(Option::is_none)
+                && it.limit_options().is_none()
+                && !it.group_expr().has_grouping_set()
+        };
+        if !is_plain(last) || !is_plain(partial) || partial.aggr_expr().is_empty() {
+            return Ok(None);
+        }
+        let keys = partial.group_expr().expr().iter().map(|(key, _)| input.over_scan(key));
+        let mut calls = Vec::new();
+        for function in partial.aggr_expr() {
+            let args = function.expressions();
+            let [arg] = args.as_slice() else { return Ok(None) };
+            let arg = input.over_scan(arg)?;
+            calls.push(AggregateCall { function: Arc::clone(function), arg });
+        }
+        let by = partial.group_expr().expr().iter().map(|(_, name)| name.as_str());
+        let names = calls.iter().map(|call| call.function.name());
+        let text = format!(
+            "gby=[{}], aggr=[{}]",
+            by.collect::<Vec<_>>().join(", "),
+            names.collect::<Vec<_>>().join(", ")
+        );
+        let (keys, schema) = (keys.collect::<Result<_>>()?, last.schema());
+        Ok(Some(AggregateSpec { keys, calls, schema, text }))
+    }
+}
 
 /// A pushed aggregate over a scan.
 #[derive(Debug)]
 pub(super) struct PushedAggregate {
+    pub(super) spec: Arc<AggregateSpec>,
     /// The scan.
     pub(super) source: ScanSource,
     /// The columns of the table that keys and aggregates read.
@@ -37,14 +94,12 @@ pub(super) struct PushedAggregate {
     pub(super) keys: Vec<Key>,
     /// The reads of columns, one for each column and way of reading.
     pub(super) reads: Vec<Read>,
-    /// The states in the output, behind the keys.
-    pub(super) states: Vec<State>,
+    /// The aggregates in the output, behind the keys.
+    pub(super) outputs: Vec<Output>,
     /// The folds of all `reads` together.
     pub(super) folds: Vec<AggregateKind>,
+    /// The number of slots; 0 in a plan template, which is never executed.
     pub(super) slots: usize,
-    pub(super) schema: SchemaRef,
-    /// The aggregates as text, for EXPLAIN.
-    pub(super) aggregates: String,
 }
 
 /// A column read in one way, and the folds over it.
@@ -72,82 +127,89 @@ pub(super) enum How {
 
 /// One aggregate in the output.
 #[derive(Debug)]
-pub(super) enum State {
+pub(super) enum Output {
     /// The number of rows.
     Rows,
     /// The number of values.
     Count(usize),
     /// A sum.
     Sum(usize),
-    /// The number of values, and their sum.
+    /// The sum of values by their number.
     Mean(usize),
-    /// An ordered value of this type of column.
-    Ordered(usize, ColumnType),
-    /// The same, and true if there is a row.
+    /// The least or the greatest value of this type of column.
+    Bound(usize, ColumnType),
+    /// The first or the last one.
     Positioned(usize, ColumnType),
 }
 
 impl PushedAggregate {
-    /// Returns the pushed-down form of a partial aggregate; `None` if it has none.
-    pub(super) fn of(partial: &AggregateExec) -> Result<Option<PushedAggregate>> {
+    /// Returns the pushed-down form of an aggregate in two steps; `None` if it has none.
+    pub(super) fn of(last: &AggregateExec) -> Result<Option<PushedAggregate>> {
+        let partial = last.input().downcast_ref::<AggregateExec>();
+        let Some(partial) = partial.filter(|plan| *plan.mode() == AggregateMode::Partial) else {
+            return Ok(None);
+        };
         let Some(input) = Input::of(partial.input()) else { return Ok(None) };
-        let source = input.source;
+        match AggregateSpec::of(last, partial, &input)? {
+            Some(spec) => PushedAggregate::over(&Arc::new(spec), input.source.clone()),
+            None => Ok(None),
+        }
+    }
+
+    /// Returns the pushed-down form of an aggregate over a scan; `None` if it has none.
+    pub(super) fn over(
+        spec: &Arc<AggregateSpec>,
+        source: ScanSource,
+    ) -> Result<Option<PushedAggregate>> {
         let is_plain = source.bounds.limit.is_none()
             && source.read.conjuncts.is_empty()
-            && source.read.dynamic.is_none()
-            && partial.filter_expr().iter().all(Option::is_none)
-            && partial.limit_options().is_none()
-            && !partial.group_expr().has_grouping_set();
-        if !is_plain || partial.aggr_expr().is_empty() {
+            && source.read.dynamic.is_none();
+        if !is_plain {
             return Ok(None);
         }
-        let mut builder = Builder { source, columns: Vec::new(), reads: Vec::new(), folds: vec![] };
+        let mut builder =
+            Builder { source: &source, columns: Vec::new(), reads: Vec::new(), folds: vec![] };
         let mut keys = Vec::new();
-        for (expr, _) in partial.group_expr().expr() {
-            let expr = input.over_scan(expr)?;
-            let Some(key) = Key::of(&expr, source, &mut |at| builder.column(at))? else {
+        for expr in &spec.keys {
+            let Some(key) = Key::of(expr, &source, &mut |at| builder.column(at))? else {
                 return Ok(None);
             };
             keys.push(key);
         }
-        let mut states = Vec::new();
-        for aggregate in partial.aggr_expr() {
-            let args = aggregate.expressions();
-            let [arg] = args.as_slice() else { return Ok(None) };
-            let Some(state) = builder.state(aggregate, &input.over_scan(arg)?) else {
-                return Ok(None);
-            };
-            states.push(state);
+        let mut outputs = Vec::new();
+        for AggregateCall { function, arg } in &spec.calls {
+            let Some(output) = builder.output(function, arg) else { return Ok(None) };
+            outputs.push(output);
         }
         let Builder { columns, reads, folds, .. } = builder;
         let slots = keys.iter().try_fold(1_usize, |slots, key| slots.checked_mul(key.domain));
-        let Some(slots) = slots.filter(|&slots| is_worth(slots, &folds, source)) else {
+        let Some(slots) = slots.filter(|&slots| is_worth(slots, &folds, &source)) else {
             return Ok(None);
         };
-        let aggregates = partial.aggr_expr().iter().map(|aggregate| aggregate.name());
-        let by = partial.group_expr().expr().iter().map(|(_, name)| name.as_str());
-        let aggregates = format!(
-            "gby=[{}], aggr=[{}]",
-            by.collect::<Vec<_>>().join(", "),
-            aggregates.collect::<Vec<_>>().join(", ")
-        );
-        let (source, schema) = (source.clone(), partial.schema());
-        Ok(Some(PushedAggregate {
+        let spec = Arc::clone(spec);
+        Ok(Some(PushedAggregate { spec, source, columns, keys, reads, outputs, folds, slots }))
+    }
+
+    /// Returns the form of an aggregate in a plan template, over a scan of a table without rows.
+    pub(super) fn in_template(spec: &Arc<AggregateSpec>, source: ScanSource) -> PushedAggregate {
+        PushedAggregate {
+            spec: Arc::clone(spec),
             source,
-            columns,
-            keys,
-            reads,
-            states,
-            folds,
-            slots,
-            schema,
-            aggregates,
-        }))
+            columns: Vec::new(),
+            keys: Vec::new(),
+            reads: Vec::new(),
+            outputs: Vec::new(),
+            folds: Vec::new(),
+            slots: 0,
+        }
     }
 
     /// Returns the number of workers that share the tasks.
     pub(super) fn workers(&self) -> usize {
-        self.source.bounds.threads.min(self.source.tasks.len()).max(1)
+        let rows = usize::try_from(self.source.selected.counts.rows).unwrap_or(usize::MAX);
+        let values = rows.saturating_mul(self.keys.len() + self.reads.len() + 1);
+        let useful = values.div_ceil(VALUES_PER_WORKER);
+        self.source.bounds.threads.min(self.source.tasks.len()).min(useful).max(1)
     }
 
     /// Returns the bytes of the states of a worker.
@@ -169,7 +231,7 @@ fn is_worth(slots: usize, folds: &[AggregateKind], source: &ScanSource) -> bool 
         && slots <= SLOTS_FREE.max(rows / ROWS_PER_SLOT)
 }
 
-/// The input of a partial aggregate: a scan, or what projections make of its columns.
+/// The input of an aggregate: a scan, or what projections make of its columns.
 ///
 /// A projection computes expressions that rows are grouped by, such as the buckets of SAMPLE BY.
 /// Here they become the keys themselves.
@@ -226,18 +288,18 @@ impl Builder<'_> {
         number
     }
 
-    /// Returns the state of an aggregate of `arg`, which is over the scan's columns.
-    fn state(
+    /// Returns the output of an aggregate of `arg`, which is over the scan's columns.
+    fn output(
         &mut self,
         aggregate: &AggregateFunctionExpr,
         arg: &Arc<dyn PhysicalExpr>,
-    ) -> Option<State> {
+    ) -> Option<Output> {
         if aggregate.is_distinct() || aggregate.is_reversed() || !aggregate.order_bys().is_empty() {
             return None;
         }
         let name = aggregate.fun().name();
         if let ("count", Some(literal)) = (name, arg.downcast_ref::<Literal>()) {
-            return (!literal.value().is_null()).then_some(State::Rows);
+            return (!literal.value().is_null()).then_some(Output::Rows);
         }
         let (at, cast) = column_of(arg)?;
         let column = self.column(at);
@@ -245,18 +307,18 @@ impl Builder<'_> {
         let result = aggregate.field().data_type().clone();
         let physical = ty.physical();
         match name {
-            "count" => Some(State::Count(self.fold(column, How::Nulls, AggregateKind::Count))),
+            "count" => Some(Output::Count(self.fold(column, How::Nulls, AggregateKind::Count))),
             "sum" => {
                 let (how, fold) = summed(physical, cast.as_ref(), &result)?;
-                Some(State::Sum(self.fold(column, how, fold)))
+                Some(Output::Sum(self.fold(column, how, fold)))
             }
             "avg" if result == DataType::Float64 => {
                 let (how, fold) = summed(physical, cast.as_ref(), &DataType::Float64)?;
-                Some(State::Mean(self.fold(column, how, fold)))
+                Some(Output::Mean(self.fold(column, how, fold)))
             }
             "min" | "max" if cast.is_none() && is_ordered(ty) => {
                 let fold = if name == "min" { AggregateKind::Min } else { AggregateKind::Max };
-                Some(State::Ordered(self.fold(column, How::Ordered, fold), ty))
+                Some(Output::Bound(self.fold(column, How::Ordered, fold), ty))
             }
             "first_value" | "last_value" if cast.is_none() && is_ordered(ty) => {
                 // Positions are those of tasks.
@@ -270,7 +332,7 @@ impl Builder<'_> {
                 } else {
                     AggregateKind::Last { ignores_nulls }
                 };
-                Some(State::Positioned(self.fold(column, How::Ordered, fold), ty))
+                Some(Output::Positioned(self.fold(column, How::Ordered, fold), ty))
             }
             _ => None,
         }
