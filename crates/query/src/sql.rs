@@ -5,6 +5,7 @@
 
 pub(crate) mod dialect;
 pub(crate) mod clauses;
+pub(crate) mod sample_order;
 pub(crate) mod select_rewrite;
 pub(crate) mod cast_names;
 pub(crate) mod rewritten;

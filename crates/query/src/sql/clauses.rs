@@ -84,6 +84,8 @@ pub(crate) struct SampleClause {
     pub(crate) to: Option<Expr>,
     pub(crate) fill: Vec<FillClause>,
     pub(crate) align: Align,
+    /// The column of ORDER BY that the block does not select (`sample_order`).
+    pub(crate) ordered_by: Option<Ident>,
 }
 
 /// The FILL of one aggregate, or of all.
@@ -517,7 +519,7 @@ impl Lifter<'_> {
         } else {
             Align::Calendar { zone: None, offset: None }
         };
-        Ok(SampleClause { position, count, unit, from, to, fill, align })
+        Ok(SampleClause { position, count, unit, from, to, fill, align, ordered_by: None })
     }
 
     fn align(&mut self) -> Result<Align> {

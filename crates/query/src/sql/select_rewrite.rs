@@ -20,6 +20,7 @@ use crate::position::{Position, position_at};
 use crate::sql::cast_names::{name_casts_of_groups, name_casts_of_order, name_casts_of_windows};
 use crate::sql::dialect::QueryDialect;
 use crate::sql::rewritten::{is_rewritten, rewrite_aggregate};
+use crate::sql::sample_order::order_by_bucket;
 
 /// The clause of a derived table.
 #[derive(Debug, Clone)]
@@ -49,6 +50,13 @@ pub(crate) fn rewrite_blocks(
 /// Returns the number of the clause with this alias.
 pub(crate) fn clause_number(alias: &TableAlias) -> Option<usize> {
     alias.name.value.strip_prefix(&alias_prefix())?.parse().ok()
+}
+
+/// Returns the number of the clause that a block consists of.
+fn number_of_only(select: &Select) -> Option<usize> {
+    let [table] = select.from.as_slice() else { return None };
+    let TableFactor::Derived { alias: Some(alias), .. } = &table.relation else { return None };
+    clause_number(alias).filter(|_| table.joins.is_empty())
 }
 
 fn alias_prefix() -> String {
@@ -84,6 +92,12 @@ impl VisitorMut for SelectRewriter<'_> {
             && is_grouped(select)
         {
             name_casts_of_order(query);
+        }
+        if let SetExpr::Select(select) = query.body.as_ref()
+            && let Some(number) = number_of_only(select)
+            && let Some(RewrittenClause::Sample(clause)) = self.rewritten.get_mut(number)
+        {
+            order_by_bucket(query, clause);
         }
         let Some(clause) = query.limit_clause.take() else { return ControlFlow::Continue(()) };
         let (low, high) = match clause {

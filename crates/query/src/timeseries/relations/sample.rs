@@ -7,7 +7,9 @@
 use std::sync::Arc;
 
 use datafusion::arrow::datatypes::DataType;
-use datafusion::common::{Column, DFSchema, Result, ScalarValue, Spans, plan_err};
+use datafusion::common::{
+    Column, DFSchema, Result, ScalarValue, Spans, plan_err, unqualified_field_not_found,
+};
 use datafusion::functions_aggregate::expr_fn::min;
 use datafusion::logical_expr::expr::ScalarFunction;
 use datafusion::logical_expr::logical_plan::Subquery;
@@ -22,11 +24,11 @@ use tidegate_model::{ColumnType, TimeUnit};
 
 use crate::error::{ClauseProblem, Error};
 use crate::functions::sample_bucket::SampleBucket;
-use crate::names::INTERNAL_PREFIX;
 use crate::sql::clauses::{Align, FillClause, SampleClause};
 use crate::sql::select_rewrite::{
     contains_aggregate, from_one, keys_of, query_of, replace_columns, select_everything,
 };
+use crate::sql::sample_order::bucket_name;
 use crate::timeseries::designated::{Designated, designated, in_order_of};
 use crate::timeseries::extension;
 use crate::timeseries::fill::{Fill, FillGaps, Filling, Role};
@@ -34,11 +36,6 @@ use crate::timeseries::relations::ClauseRelations;
 use crate::types::bucket::{Grid, Origin, Stride, instant, time_unit};
 use crate::types::literal::time_value;
 use crate::types::zone::{Zone, parse_offset};
-
-/// Returns the name of the column of bucket starts while the block is planned.
-fn bucket_name() -> String {
-    format!("{INTERNAL_PREFIX}bucket")
-}
 
 /// The parameters of the clause, with values in place of expressions.
 #[derive(Debug, Clone, Copy)]
@@ -74,6 +71,9 @@ pub(crate) fn sampled(
     let no_timestamp = || wrong(ClauseProblem::NoDesignated { clause: "SAMPLE BY" });
     let time = designated(&rows).ok_or_else(no_timestamp)?;
     let unit = time_unit(rows.schema(), &time)?;
+    if let Some(name) = clause.ordered_by.as_ref().filter(|name| name.value != time.name) {
+        return Err(unqualified_field_not_found(&name.value, rows.schema()).into());
+    }
     let sampling = sampling(relations, clause, unit, context)?;
     let rows = within(rows, &time, sampling)?;
     let (rows, grid) = with_buckets(rows, &time, sampling).map_err(|problem| match problem {
@@ -295,7 +295,8 @@ fn finish(
         input = extension(FillGaps::new(input, filling)?);
     }
     let plan = extension(Designated { input, column: columns[shown].clone() });
-    let items = columns.into_iter().skip(1).map(Expr::Column).collect::<Vec<_>>();
+    let bucket = columns.first().filter(|_| clause.ordered_by.is_some()).cloned();
+    let items = columns.into_iter().skip(1).chain(bucket).map(Expr::Column).collect::<Vec<_>>();
     LogicalPlanBuilder::from(plan).project(items)?.build()
 }
 
