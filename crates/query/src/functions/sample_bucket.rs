@@ -30,6 +30,11 @@ pub(crate) fn bucket_stride(function: &ScalarUDF) -> Option<Stride> {
     function.inner().downcast_ref::<SampleBucket>().map(|bucket| bucket.stride)
 }
 
+/// Returns the buckets of such a function, if they do not depend on the rows.
+pub(crate) fn bucket_grid(function: &ScalarUDF) -> Option<Grid> {
+    function.inner().downcast_ref::<SampleBucket>().and_then(|bucket| bucket.grid)
+}
+
 impl ScalarUDFImpl for SampleBucket {
     fn name(&self) -> &'static str {
         "sample_by"

@@ -14,8 +14,9 @@
 //!   it is planned, and bounded (`plan::SLOT_BYTES_MAX`).
 //! - aggregate_pushdown-2. In a plan template it has keys and aggregates, and no slots: these are
 //!   planned anew for each statement, and an aggregate that no longer fits has another plan.
-//! - The output ascends by the first key that is a bucket of time, and says so: what sorts by it
-//!   needs no sort.
+//! - The output ascends or descends by the first key that is a bucket of time, and says so: what
+//!   sorts by it needs no sort. With a limit it reads from that end of the time, until so many
+//!   groups are complete: those whose bucket is not the one that was read last.
 //! - Between two page frames a worker yields if its turn is over, and dropping the stream ends it
 //!   there.
 //! - An aggregate of few values has one worker, which works where its rows are waited for: other
@@ -50,10 +51,12 @@ use datafusion::physical_plan::metrics::{
     BaselineMetrics, ExecutionPlanMetricsSet, MetricsSet, Time,
 };
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
-use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties};
+use datafusion::physical_plan::{
+    DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties, SortOrderPushdownResult,
+};
 use futures::{StreamExt, TryStreamExt, stream};
 
-use super::{ScanSource, with_zones};
+use super::{ScanOrder, ScanSource, with_zones};
 use crate::control::yield_after_turn;
 use key::Key;
 use plan::PushedAggregate;
@@ -73,7 +76,10 @@ impl PhysicalOptimizerRule for AggregatePushdown {
             let last = plan.downcast_ref::<AggregateExec>();
             let last = last.filter(|plan| *plan.mode() != AggregateMode::Partial);
             match last.map(PushedAggregate::of).transpose()?.flatten() {
-                Some(pushed) => Ok(Transformed::yes(Arc::new(PushedAggregateExec::new(pushed)))),
+                Some(pushed) => {
+                    let pushed = PushedAggregateExec::new(pushed, OutputRows::default());
+                    Ok(Transformed::yes(Arc::new(pushed)))
+                }
                 None => Ok(Transformed::no(plan)),
             }
         })?;
@@ -93,16 +99,25 @@ impl PhysicalOptimizerRule for AggregatePushdown {
 #[derive(Debug)]
 pub(super) struct PushedAggregateExec {
     plan: Arc<PushedAggregate>,
+    rows: OutputRows,
     properties: Arc<PlanProperties>,
     metrics: ExecutionPlanMetricsSet,
 }
 
+/// The order of the rows by their buckets, and the number of those that are wanted.
+#[derive(Debug, Clone, Copy, Default)]
+struct OutputRows {
+    is_descending: bool,
+    /// Only with buckets.
+    fetch: Option<usize>,
+}
+
 impl PushedAggregateExec {
-    fn new(plan: PushedAggregate) -> PushedAggregateExec {
+    fn new(plan: PushedAggregate, rows: OutputRows) -> PushedAggregateExec {
         let schema = Arc::clone(&plan.spec.schema);
-        let order = plan.keys.iter().position(Key::is_bucket).map(|at| {
+        let order = bucket_of(&plan).map(|at| {
             let column = Arc::new(Column::new(schema.field(at).name(), at));
-            PhysicalSortExpr::new(column, SortOptions::new(false, false))
+            PhysicalSortExpr::new(column, SortOptions::new(rows.is_descending, false))
         });
         let properties = PlanProperties::new(
             EquivalenceProperties::new_with_orderings(schema, order.map(|by| [by])),
@@ -111,15 +126,16 @@ impl PushedAggregateExec {
             Boundedness::Bounded,
         )
         .with_scheduling_type(SchedulingType::Cooperative);
-        PushedAggregateExec::with_properties(plan, Arc::new(properties))
+        PushedAggregateExec::with_properties(plan, rows, Arc::new(properties))
     }
 
     fn with_properties(
         plan: PushedAggregate,
+        rows: OutputRows,
         properties: Arc<PlanProperties>,
     ) -> PushedAggregateExec {
         let metrics = ExecutionPlanMetricsSet::new();
-        PushedAggregateExec { plan: Arc::new(plan), properties, metrics }
+        PushedAggregateExec { plan: Arc::new(plan), rows, properties, metrics }
     }
 
     /// Returns the scan.
@@ -132,21 +148,30 @@ impl PushedAggregateExec {
     pub(super) fn over(&self, source: ScanSource) -> Result<Option<PushedAggregateExec>> {
         let plan = PushedAggregate::over(&self.plan.spec, source)?;
         let properties = Arc::clone(&self.properties);
-        Ok(plan.map(|plan| PushedAggregateExec::with_properties(plan, properties)))
+        Ok(plan.map(|plan| PushedAggregateExec::with_properties(plan, self.rows, properties)))
     }
 
     /// Returns the same aggregate for a plan template, over a scan without rows
     /// (aggregate_pushdown-2).
     pub(super) fn in_template(&self, source: ScanSource) -> PushedAggregateExec {
         let plan = PushedAggregate::in_template(&self.plan.spec, source);
-        PushedAggregateExec::with_properties(plan, Arc::clone(&self.properties))
+        PushedAggregateExec::with_properties(plan, self.rows, Arc::clone(&self.properties))
     }
+}
+
+/// Returns the place of the key by which the output is ordered.
+fn bucket_of(plan: &PushedAggregate) -> Option<usize> {
+    plan.keys.iter().position(Key::is_bucket)
 }
 
 impl DisplayAs for PushedAggregateExec {
     fn fmt_as(&self, format: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "PushedAggregateExec: {}, ", self.plan.spec.text)?;
-        self.plan.source.describe(format, f)
+        self.plan.source.describe(format, f)?;
+        if self.rows.is_descending {
+            f.write_str(", descending")?;
+        }
+        self.rows.fetch.map_or(Ok(()), |fetch| write!(f, ", fetch={fetch}"))
     }
 }
 
@@ -183,7 +208,7 @@ impl ExecutionPlan for PushedAggregateExec {
         context: Arc<TaskContext>,
     ) -> Result<SendableRecordBatchStream> {
         assert!(0 < self.plan.slots, "aggregate_pushdown-2: a template is not executed");
-        let plan = Arc::clone(&self.plan);
+        let (plan, rows) = (Arc::clone(&self.plan), self.rows);
         let metrics = BaselineMetrics::new(&self.metrics, partition);
         let schema = Arc::clone(&self.plan.spec.schema);
         let batches = async move {
@@ -192,9 +217,16 @@ impl ExecutionPlan for PushedAggregateExec {
             let reserved = MemoryConsumer::new("PushedAggregate").register(context.memory_pool());
             reserved.try_grow(workers * plan.state_bytes())?;
             let elapsed = metrics.elapsed_compute().clone();
-            let states = work_together(&plan, workers, &elapsed).await?;
+            let states = match rows.fetch {
+                Some(fetch) => {
+                    work_until(&plan, workers, rows.is_descending, fetch, &elapsed).await?
+                }
+                None => work_together(&plan, workers, TaskList::all(&plan), &elapsed).await?,
+            };
             let timer = elapsed.timer();
-            let batches = output::batches(&plan, &states, batch_rows)?;
+            let slots = output::slots(&plan, &states, rows.is_descending);
+            let fetch = rows.fetch.map_or(slots.len(), |fetch| fetch.min(slots.len()));
+            let batches = output::batches(&plan, &states, &slots[..fetch], batch_rows)?;
             drop(timer);
             Ok::<_, DataFusionError>(stream::iter(batches.into_iter().map(move |batch| {
                 // The reservation lasts as long as there are batches.
@@ -203,8 +235,38 @@ impl ExecutionPlan for PushedAggregateExec {
                 Ok(batch)
             })))
         };
-        let rows = stream::once(batches).try_flatten();
-        Ok(Box::pin(RecordBatchStreamAdapter::new(schema, rows.boxed())))
+        let batches = stream::once(batches).try_flatten();
+        Ok(Box::pin(RecordBatchStreamAdapter::new(schema, batches.boxed())))
+    }
+
+    fn try_pushdown_sort(
+        &self,
+        order: &[PhysicalSortExpr],
+    ) -> Result<SortOrderPushdownResult<Arc<dyn ExecutionPlan>>> {
+        let [key] = order else { return Ok(SortOrderPushdownResult::Unsupported) };
+        let column = key.expr.downcast_ref::<Column>().map(Column::index);
+        if column.is_none() || column != bucket_of(&self.plan) || self.rows.fetch.is_some() {
+            return Ok(SortOrderPushdownResult::Unsupported);
+        }
+        let Some(plan) = PushedAggregate::over(&self.plan.spec, self.source().clone())? else {
+            return Ok(SortOrderPushdownResult::Unsupported);
+        };
+        let rows = OutputRows { is_descending: key.options.descending, fetch: None };
+        let inner = Arc::new(PushedAggregateExec::new(plan, rows));
+        Ok(SortOrderPushdownResult::Exact { inner })
+    }
+
+    fn with_fetch(&self, fetch: Option<usize>) -> Option<Arc<dyn ExecutionPlan>> {
+        bucket_of(&self.plan)?;
+        let source = self.source().with_order(ScanOrder::Forward)?;
+        // An aggregate that depends on the order of tasks may not fit these.
+        let plan = PushedAggregate::over(&self.plan.spec, source).ok().flatten()?;
+        let rows = OutputRows { fetch, ..self.rows };
+        Some(Arc::new(PushedAggregateExec::new(plan, rows)))
+    }
+
+    fn fetch(&self) -> Option<usize> {
+        self.rows.fetch
     }
 
     fn metrics(&self) -> Option<MetricsSet> {
@@ -213,15 +275,42 @@ impl ExecutionPlan for PushedAggregateExec {
     }
 }
 
-/// Computes the states of all tasks of a plan with all workers. A single one works here, where its
-/// rows are waited for.
+/// Computes the states of tasks from one end of the time, twice as many in each round, until so many
+/// groups are complete.
+async fn work_until(
+    plan: &Arc<PushedAggregate>,
+    workers: usize,
+    is_descending: bool,
+    fetch: usize,
+    elapsed: &Time,
+) -> Result<States> {
+    let total = plan.source.tasks.len();
+    let mut joined = States::new(plan);
+    let (mut done, mut round) = (0, 1);
+    while done < total {
+        let end = (done + round).min(total);
+        let range = if is_descending { total - end..total - done } else { done..end };
+        let tasks = TaskList::of(plan, range);
+        let workers = workers.min(end - done);
+        joined.merge(&work_together(plan, workers, tasks, elapsed).await?);
+        if fetch <= output::complete(plan, &joined, is_descending) {
+            break;
+        }
+        (done, round) = (end, round * 2);
+    }
+    Ok(joined)
+}
+
+/// Computes the states of tasks with all workers. A single one works here, where its rows are waited
+/// for.
 async fn work_together(
     plan: &Arc<PushedAggregate>,
     workers: usize,
+    tasks: TaskList,
     elapsed: &Time,
 ) -> Result<States> {
-    let tasks = Arc::new(TaskList::new(plan));
-    if workers == 1 {
+    let tasks = Arc::new(tasks);
+    if workers <= 1 {
         return work(plan, &tasks, elapsed).await;
     }
     let spawned = |_| {

@@ -14,7 +14,7 @@ use tokio::runtime::Handle;
 use crate::fixture::{Cells, Output, Random, TestError, engine_options, on_runtime, open, taken};
 
 const SEEDS: [u64; 3] = [1, 2, 3];
-const STEPS: usize = 300;
+const STEPS: usize = 500;
 
 /// The repeated queries. The first `FOR_ANY` have one plan for all values; the others have a plan
 /// for each value, or none in the cache, because planning depends on the value.
@@ -38,8 +38,8 @@ const QUERIES: [(&str, &[Kind]); 37] = [
     ("SELECT s, count(*) FROM t WHERE n > $1 GROUP BY s ORDER BY s", &[Kind::Integer]),
     ("SELECT s, n, sum(x) AS x FROM t WHERE s = $1 GROUP BY s, n ORDER BY n", &[Kind::Symbol]),
     (
-        "SELECT ts, max(x) FROM t WHERE s IN ($1, $2) AND ts >= $3 AND ts < $4 SAMPLE BY 1h",
-        &[Kind::Symbol, Kind::Symbol, Kind::Time, Kind::Time],
+        "SELECT ts, max(x) FROM t WHERE s IN ($1, $2) AND ts >= $3 SAMPLE BY 1h",
+        &[Kind::Symbol, Kind::Symbol, Kind::Time],
     ),
     (
         "SELECT ts, s, avg(b) FROM t WHERE ts >= $1 SAMPLE BY 6h FILL(PREV) ORDER BY ts, s",

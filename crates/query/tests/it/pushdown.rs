@@ -186,6 +186,47 @@ fn sampled_aggregates_are_pushed_down_and_those_of_the_rows() {
     }
 }
 
+/// With a limit, only as much is read as completes so many groups, from either end of the time.
+#[test]
+fn the_first_groups_by_time_are_those_of_all() {
+    for seed in SEEDS {
+        on_runtime(async {
+            let mut random = Random(seed);
+            let test = filled(&mut random).await?;
+            let mut pushed = 0;
+            for (sample, order) in SAMPLES[..4].iter().flat_map(|it| [(it, ""), (it, " DESC")]) {
+                for keys in ["ts, ", "ts, s, "] {
+                    let (_, filter) = random.one_of(&FILTERS);
+                    let (_, aggregate) = random.one_of(&["max(n)", "last(b)", "avg(x)"]);
+                    let from = format!("FROM t WHERE {filter} {sample} ORDER BY ts{order}");
+                    let sql = format!("SELECT {keys}count(*), {aggregate} {from}");
+                    let all = test.rows(&sql).await?;
+                    for limit in [1, 2, 5, 40, 1_000] {
+                        let limited = format!("{sql} LIMIT {limit}");
+                        let plan = test.rows(&format!("EXPLAIN {limited}")).await?.concat();
+                        let plan = plan.join("\n");
+                        let is_pushed = plan.contains("PushedAggregateExec");
+                        assert!(!is_pushed || !plan.contains("SortExec"), "{plan}");
+                        pushed += usize::from(is_pushed && plan.contains("fetch="));
+                        let rows = test.rows(&limited).await?;
+                        let count = all.len().min(limit);
+                        assert_eq!(rows.len(), count, "seed {seed}: {limited}");
+                        let times = |rows: &[Vec<String>]| {
+                            rows.iter().map(|row| row[0].clone()).collect::<Vec<_>>()
+                        };
+                        assert_eq!(times(&rows), times(&all[..count]), "seed {seed}: {limited}");
+                        // Groups of one bucket are in no order.
+                        let is_one = |row: &Vec<String>| all.iter().filter(|it| *it == row).count();
+                        assert!(rows.iter().all(|row| is_one(row) == 1), "seed {seed}: {limited}");
+                    }
+                }
+            }
+            assert!(20 < pushed, "seed {seed}: {pushed} limits are pushed down");
+            Ok::<(), TestError>(())
+        });
+    }
+}
+
 #[test]
 fn each_aggregate_alone_is_that_of_the_rows() {
     on_runtime(async {

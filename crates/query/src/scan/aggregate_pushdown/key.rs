@@ -22,10 +22,10 @@ use tidegate_model::{ColumnType, SegmentId, TimeUnit};
 use tidegate_storage::SymbolTable;
 
 use crate::error::Error;
-use crate::functions::sample_bucket::bucket_stride;
+use crate::functions::sample_bucket::{bucket_grid, bucket_stride};
 use crate::scan::ScanSource;
 use crate::scan::aggregate_pushdown::integers::{from_integers, integers_of};
-use crate::types::bucket::Stride;
+use crate::types::bucket::{Grid, Stride};
 
 /// The maximal number of texts in the dictionaries of all segments together for a key: each is
 /// looked up once for each segment, which is slower than hashing if each text has few rows.
@@ -52,7 +52,9 @@ enum Kind {
     Integer { least: i64 },
     /// false and true.
     Boolean,
-    /// Buckets of the designated timestamp.
+    /// Buckets of the designated timestamp by their numbers, from the one with this number on.
+    Grid { grid: Grid, base: i128 },
+    /// Other buckets of the designated timestamp.
     Bucket(Bucket),
 }
 
@@ -119,6 +121,14 @@ impl Key {
             return Ok(None);
         }
         let (least, greatest) = source.selected_times();
+        if let Some(grid) = grid_of(expr) {
+            let base = grid.index(least);
+            // The id of NULL and that of the last bucket.
+            let domain = usize::try_from(grid.index(greatest.max(least)) - base + 2);
+            let Ok(domain) = domain else { return Ok(None) };
+            let kind = Kind::Grid { grid, base };
+            return Ok(Some(Key { column: column(at), domain, kind, ty }));
+        }
         let span = (i128::from(greatest) - i128::from(least)) * nanos_per(unit);
         let Ok(domain) = usize::try_from(span / nanos.max(1) + 3) else { return Ok(None) };
         let schema = Arc::new(Schema::new(vec![source.read.schema.field(at).clone()]));
@@ -159,6 +169,12 @@ impl Key {
                 for (id, integer) in ids.iter_mut().zip(integers) {
                     *id = if *integer == 0 { 1 } else { 2 };
                 }
+            }
+            &Kind::Grid { grid, base } => {
+                let times = &mut scratch.integers[..ids.len()];
+                values.integers(rows, times).map_err(Error::Filter)?;
+                return GridCursor { grid, base, domain: self.domain, known: &mut scratch.cell }
+                    .ids(times, ids);
             }
             Kind::Bucket(bucket) => return self.bucket_ids(bucket, zone, scratch, ids),
         }
@@ -237,7 +253,7 @@ impl Key {
                     let text = values.text(code as u64).map_err(Error::Filter)?;
                     texts.lock().unwrap_or_else(PoisonError::into_inner).id(text)?
                 }
-                Kind::Integer { .. } | Kind::Boolean | Kind::Bucket(_) => 0,
+                Kind::Integer { .. } | Kind::Boolean | Kind::Grid { .. } | Kind::Bucket(_) => 0,
             });
         }
         let ids = Arc::new(ids);
@@ -247,13 +263,20 @@ impl Key {
 
     /// Returns true if it is a bucket of the designated timestamp.
     pub(super) fn is_bucket(&self) -> bool {
-        matches!(self.kind, Kind::Bucket(_))
+        matches!(self.kind, Kind::Grid { .. } | Kind::Bucket(_))
     }
 
     /// Returns the starts of the buckets of the ids 1, 2, ..., if it is a bucket.
     pub(super) fn bucket_starts(&self) -> Option<Vec<i64>> {
-        let Kind::Bucket(bucket) = &self.kind else { return None };
-        Some(bucket.ids.lock().unwrap_or_else(PoisonError::into_inner).starts.clone())
+        match &self.kind {
+            Kind::Grid { grid, base } => {
+                Some((0..self.domain - 1).map(|at| grid.start(base + at as i128)).collect())
+            }
+            Kind::Bucket(bucket) => {
+                Some(bucket.ids.lock().unwrap_or_else(PoisonError::into_inner).starts.clone())
+            }
+            _ => None,
+        }
     }
 
     /// Returns the values of ids.
@@ -293,6 +316,7 @@ impl Key {
                 let values = ids.iter().map(|&id| (id != 0).then_some(id == 2));
                 Ok(Arc::new(values.collect::<BooleanArray>()))
             }
+            Kind::Grid { grid, base } => integers(&|id| grid.start(base + id as i128 - 1)),
             Kind::Bucket(bucket) => {
                 let known = bucket.ids.lock().unwrap_or_else(PoisonError::into_inner);
                 integers(&|id| known.starts[id - 1])
@@ -308,6 +332,54 @@ pub(super) struct KeyScratch {
     nulls: Vec<u32>,
     /// The bucket of the zone before, if that was in one.
     bucket: Option<KnownBucket>,
+    /// The bucket of the row before, of a grid.
+    cell: GridCell,
+}
+
+/// A bucket of a grid, from its start to the start of the next one.
+#[derive(Debug, Clone, Copy, Default)]
+struct GridCell {
+    start: i64,
+    end: i64,
+    id: u32,
+}
+
+/// A search for the buckets of times, mostly that of the time before.
+struct GridCursor<'k> {
+    grid: Grid,
+    base: i128,
+    domain: usize,
+    known: &'k mut GridCell,
+}
+
+impl GridCursor<'_> {
+    /// Returns the ids of ascending times, in `ids` if they differ.
+    fn ids(mut self, times: &[i64], ids: &mut [u32]) -> Result<ZoneKey> {
+        let [first, .., last] = *times else { return Ok(ZoneKey::Same(self.id(times[0])?)) };
+        let of_first = self.id(first)?;
+        if last < self.known.end {
+            return Ok(ZoneKey::Same(of_first));
+        }
+        for (id, time) in ids.iter_mut().zip(times) {
+            *id = self.id(*time)?;
+        }
+        Ok(ZoneKey::Each)
+    }
+
+    #[inline]
+    fn id(&mut self, time: i64) -> Result<u32> {
+        if self.known.start <= time && time < self.known.end {
+            return Ok(self.known.id);
+        }
+        let index = self.grid.index(time);
+        let id = u32::try_from(index - self.base + 1).ok();
+        let Some(id) = id.filter(|&id| (id as usize) < self.domain) else {
+            return internal_err!("key-1: a time is outside of the {} buckets", self.domain);
+        };
+        *self.known =
+            GridCell { start: self.grid.start(index), end: self.grid.start(index + 1), id };
+        Ok(id)
+    }
 }
 
 /// A range of times that are known to be in one bucket.
@@ -322,7 +394,8 @@ struct KnownBucket {
 impl KeyScratch {
     /// Returns memory for zones of so many rows.
     pub(super) fn new(zone_rows: usize) -> KeyScratch {
-        KeyScratch { integers: vec![0; zone_rows], nulls: Vec::new(), bucket: None }
+        let (integers, nulls) = (vec![0; zone_rows], Vec::new());
+        KeyScratch { integers, nulls, bucket: None, cell: GridCell::default() }
     }
 }
 
@@ -471,6 +544,11 @@ fn bucketed(expr: &Arc<dyn PhysicalExpr>) -> Option<(usize, i128)> {
         }
         _ => None,
     }
+}
+
+/// Returns the buckets of an expression that numbers them without regard to the rows.
+fn grid_of(expr: &Arc<dyn PhysicalExpr>) -> Option<Grid> {
+    bucket_grid(expr.downcast_ref::<ScalarFunctionExpr>()?.fun())
 }
 
 /// Returns the least width of buckets of a stride: local days can be shorter than 24 hours.

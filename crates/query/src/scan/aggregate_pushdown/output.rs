@@ -1,5 +1,6 @@
 //! Conversion of states to the values of aggregates.
 
+use std::cmp::Reverse;
 use std::sync::Arc;
 
 use datafusion::arrow::array::{
@@ -16,27 +17,52 @@ use super::work::States;
 use crate::scan::aggregate_pushdown::integers::{exact, from_integers};
 use crate::types::float_order::one_zero_and_nan;
 
-/// Returns the groups that have rows, in batches, in the order of the first key that is a bucket of
-/// time. Without keys there is one group, even without rows.
-pub(super) fn batches(
-    plan: &PushedAggregate,
-    states: &States,
-    batch_rows: usize,
-) -> Result<Vec<RecordBatch>> {
-    let mut slots = if plan.keys.is_empty() {
-        vec![0]
-    } else {
-        (0..plan.slots).filter(|&slot| states.rows[slot] > 0).collect::<Vec<_>>()
-    };
+/// Returns the slots that have rows, in the order of the first key that is a bucket of time. Without
+/// keys there is one, even without rows.
+pub(super) fn slots(plan: &PushedAggregate, states: &States, is_descending: bool) -> Vec<usize> {
+    if plan.keys.is_empty() {
+        return vec![0];
+    }
+    let mut slots = (0..plan.slots).filter(|&slot| states.rows[slot] > 0).collect::<Vec<_>>();
+    if let Some(start_of) = bucket_starts(plan) {
+        if is_descending {
+            slots.sort_by_key(|&slot| Reverse(start_of(slot)));
+        } else {
+            slots.sort_by_key(|&slot| start_of(slot));
+        }
+    }
+    slots
+}
+
+/// Returns the number of slots with rows whose bucket is not the last one in this order: that one
+/// may have more rows in tasks that were not read.
+pub(super) fn complete(plan: &PushedAggregate, states: &States, is_descending: bool) -> usize {
+    let slots = slots(plan, states, is_descending);
+    let (Some(start_of), Some(&last)) = (bucket_starts(plan), slots.last()) else { return 0 };
+    slots.partition_point(|&slot| start_of(slot) != start_of(last))
+}
+
+/// Returns a function for the start of the bucket of a slot; `None` if no key is a bucket.
+fn bucket_starts(plan: &PushedAggregate) -> Option<impl Fn(usize) -> i64> {
     let mut below = plan.slots;
     for key in &plan.keys {
         below /= key.domain;
         if let Some(starts) = key.bucket_starts() {
+            let domain = key.domain;
             // Buckets are never of NULL, whose id is 0.
-            slots.sort_by_key(|slot| starts[slot / below % key.domain - 1]);
-            break;
+            return Some(move |slot: usize| starts[slot / below % domain - 1]);
         }
     }
+    None
+}
+
+/// Returns these groups in batches.
+pub(super) fn batches(
+    plan: &PushedAggregate,
+    states: &States,
+    slots: &[usize],
+    batch_rows: usize,
+) -> Result<Vec<RecordBatch>> {
     slots.chunks(batch_rows.max(1)).map(|slots| batch(plan, states, slots)).collect()
 }
 

@@ -1,5 +1,6 @@
 //! A worker of a pushed aggregate, which folds zones into states.
 
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -19,20 +20,28 @@ use crate::scan::task::{FrameRows, ScanTask, ZONE_ROWS};
 
 const ZONE_WORDS: usize = ZONE_ROWS / 64;
 
-/// The tasks of a plan, each taken once.
+/// Tasks of a plan, each taken once.
 pub(super) struct TaskList {
     tasks: Arc<[ScanTask]>,
     next: AtomicUsize,
+    end: usize,
 }
 
 impl TaskList {
-    pub(super) fn new(plan: &PushedAggregate) -> TaskList {
-        TaskList { tasks: Arc::clone(&plan.source.tasks), next: AtomicUsize::new(0) }
+    /// All tasks.
+    pub(super) fn all(plan: &PushedAggregate) -> TaskList {
+        TaskList::of(plan, 0..plan.source.tasks.len())
+    }
+
+    /// The tasks with these numbers.
+    pub(super) fn of(plan: &PushedAggregate, range: Range<usize>) -> TaskList {
+        let (tasks, next) = (Arc::clone(&plan.source.tasks), AtomicUsize::new(range.start));
+        TaskList { tasks, next, end: range.end }
     }
 
     pub(super) fn take(&self) -> Option<(usize, &ScanTask)> {
         let at = self.next.fetch_add(1, Ordering::Relaxed);
-        self.tasks.get(at).map(|task| (at, task))
+        self.tasks[..self.end].get(at).map(|task| (at, task))
     }
 }
 
@@ -44,7 +53,7 @@ pub(super) struct States {
 }
 
 impl States {
-    fn new(plan: &PushedAggregate) -> States {
+    pub(super) fn new(plan: &PushedAggregate) -> States {
         let folds = plan.folds.iter().map(|&fold| Accumulator::new(fold, plan.slots));
         States { rows: vec![0; plan.slots], folds: folds.collect() }
     }
