@@ -25,11 +25,11 @@ const DB_DEMO: &str = "./tidegate-demo";
 
 const EXIT_CODES: &str = "\
 Exit codes:
-   0  all done; an import took every row and every cell
-   1  failed; what failed has changed nothing
-   2  wrong use: an option or argument that does not exist or does not fit; a port that is taken
+   0  success; an import stored every row and every cell
+   1  failed; the statement or import that failed has changed nothing
+   2  an option, argument or configuration key is unknown or invalid, or a port is in use
    3  the database is in use by another process
-   4  the database has a newer format than this program knows
+   4  the database has a newer format than this program supports
    5  the database is damaged
   10  imported, but some rows were rejected or some cells became NULL; see the rejects file
   70  an internal error
@@ -47,9 +47,9 @@ Examples:
   zcat log.csv.gz | tidegate import - --table log --header --on-error abort
   tidegate import hits.csv --table hits --schema hits.sql --no-header
 
-A table that does not exist is created, with columns found in the files, the --schema or both; all
-rows appear in one commit, or none do. Files may be compressed with gzip or zstd, and rows may come
-in any order.";
+A table that does not exist is created, with the columns of the files or of --schema. All rows are
+committed together, or none are. Files can be compressed with gzip or zstd, and their rows can be in
+any order.";
 
 const SQL_EXAMPLES: &str = "\
 Examples:
@@ -60,7 +60,7 @@ Examples:
   tidegate sql \"SELECT count(*) FROM hits\" --repeat 9 --timings
   tidegate sql --url postgres://admin@127.0.0.1:8812 # the database of a server
 
-The password of --url is asked for, or taken from PGPASSWORD.";
+The password of --url comes from the URL, from PGPASSWORD, or from a question at the terminal.";
 
 const SERVE_EXAMPLES: &str = "\
 Examples:
@@ -70,19 +70,19 @@ Examples:
   curl -d 'cpu,host=a usage=0.5' http://127.0.0.1:9000/write
   curl -G http://127.0.0.1:9000/exec --data-urlencode 'query=SELECT * FROM cpu'
 
-Every key can be set by the environment too, ilp.tcp.commit_rows by TIDEGATE_ILP_TCP_COMMIT_ROWS,
-and by a file in TOML; what is typed wins over the environment, and that over the file.
-`tidegate config print` shows all keys.
-SIGTERM and Ctrl-C end it after everything that was read is committed.";
+Every key can also be set in the environment (ilp.tcp.commit_rows is TIDEGATE_ILP_TCP_COMMIT_ROWS)
+and in a TOML file. The command line takes precedence over the environment, and the environment over
+the file. `tidegate config print` shows all keys. PostgreSQL's protocol is set by pg.listen.
+SIGTERM and Ctrl-C stop the server after it has committed the rows that it has read.";
 
 const USER_EXAMPLES: &str = "\
 Examples:
   tidegate user add ann --role writer                # asks for the password
   tidegate user add grafana --role reader < password.txt
 
-An admin may do everything. A writer may look, add, change and remove rows; what it sends by /write,
-/imp and COPY FROM STDIN makes tables and columns. A reader may look.
-A server that runs on the directory notices.";
+An admin has all privileges. A writer reads, inserts, updates and deletes rows, and creates tables
+and columns by /write, /imp and COPY FROM STDIN. A reader reads.
+A running server notices the change at once.";
 
 const TOKEN_EXAMPLES: &str = "\
 Examples:
@@ -90,13 +90,14 @@ Examples:
   tidegate user token list
   tidegate user token revoke 5f0c33a1
 
-A token is shown once, and may do what its user may, over HTTP: Authorization: Bearer TOKEN.";
+A token is printed once. It gives the privileges of its user over HTTP, in the header field
+Authorization: Bearer TOKEN.";
 
-/// A time-series database: import files, ask SQL
+/// A time-series database: imports files and streams, answers SQL
 #[derive(Debug, Parser)]
 #[command(name = "tidegate", version, after_help = EXIT_CODES, max_term_width = 100)]
 pub(crate) struct Arguments {
-    /// Directory of the database [env: TIDEGATE_DB] [default: ./tidegate-data; demo takes
+    /// Directory of the database [env: TIDEGATE_DB] [default: ./tidegate-data; demo uses
     /// ./tidegate-demo and ignores TIDEGATE_DB]
     #[arg(long, global = true, value_name = "DIR")]
     pub(crate) db: Option<PathBuf>,
@@ -116,18 +117,18 @@ pub(crate) enum Command {
     Describe(DescribeArguments),
     /// Read every byte of the database and check it
     Verify(VerifyArguments),
-    /// Serve SQL and the line protocol over HTTP, and the line protocol over TCP
+    /// Serve SQL over PostgreSQL's protocol and HTTP, and the line protocol over HTTP and TCP
     Serve(ServeArguments),
     /// Manage the users of the server and their tokens
     #[command(subcommand)]
     User(UserCommand),
-    /// Check or show the configuration that `serve` would have
+    /// Check or print the configuration that `serve` would use
     #[command(subcommand)]
     Config(ConfigCommand),
-    /// Measure this machine
+    /// Measure the memory bandwidth and the disk of this machine
     #[command(subcommand)]
     Bench(BenchCommand),
-    /// Make rows, import them into ./tidegate-demo, and ask five questions
+    /// Generate rows, import them into ./tidegate-demo, and run five queries
     Demo(DemoArguments),
 }
 
@@ -137,7 +138,7 @@ pub(crate) struct ImportArguments {
     /// Files, patterns with *, ? and [...], or - for standard input
     #[arg(required = true, value_name = "PATH")]
     pub(crate) paths: Vec<String>,
-    /// The table that takes the rows
+    /// Table that receives the rows; it is created if it does not exist
     #[arg(long, value_name = "NAME", value_parser = parse_name)]
     pub(crate) table: String,
     /// Column by which a new table is ordered and partitioned
@@ -155,7 +156,7 @@ pub(crate) struct ImportArguments {
     /// File with the CREATE TABLE statement of a new table
     #[arg(long, value_name = "FILE")]
     pub(crate) schema: Option<PathBuf>,
-    /// Kind of the files; auto looks at their first bytes
+    /// Format of the files; auto detects it from their first bytes
     #[arg(long, value_enum, default_value_t = FileKind::Auto)]
     pub(crate) format: FileKind,
     #[command(flatten)]
@@ -166,16 +167,16 @@ pub(crate) struct ImportArguments {
     /// Treatment of a row with a bad cell
     #[arg(long, value_enum, default_value_t = OnErrorArgument::SkipRow)]
     pub(crate) on_error: OnErrorArgument,
-    /// Fail when more rows, or with --on-error null cells, than this are rejected
+    /// Fail if more than N rows (with --on-error null: rows and cells) are rejected
     #[arg(long, value_name = "N")]
     pub(crate) max_errors: Option<u64>,
     /// File for rejected rows [default: TABLE.rejects.ndjson]
     #[arg(long, value_name = "FILE")]
     pub(crate) rejects: Option<PathBuf>,
-    /// Memory for the rows on their way, such as 1GiB; at least 32MiB [default: a quarter of RAM]
+    /// Memory for rows during the import, such as 1GiB; at least 32MiB [default: a quarter of RAM]
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     pub(crate) memory: Option<ByteCount>,
-    /// Threads that work [default: the number of cores]
+    /// Number of threads [default: the number of cores]
     #[arg(long, value_name = "N")]
     pub(crate) threads: Option<NonZeroUsize>,
     /// Method of reading and writing files
@@ -190,16 +191,16 @@ pub(crate) struct ImportArguments {
 #[derive(Args, Debug)]
 #[command(next_help_heading = "CSV options")]
 pub(crate) struct DialectArguments {
-    /// Byte between fields, or tab [default: found among , ; tab |]
+    /// Byte between fields, or tab [default: detected among , ; tab |]
     #[arg(long, value_name = "BYTE", value_parser = parse_byte)]
     pub(crate) delimiter: Option<u8>,
-    /// Byte around fields, or none [default: ", unless no field is in quotes]
+    /// Byte around fields, or none [default: ", or detected to be none]
     #[arg(long, value_name = "BYTE", value_parser = parse_quote)]
     pub(crate) quote: Option<Quote>,
-    /// The first line has names [default: found out]
+    /// The first line has the column names [default: detected]
     #[arg(long, conflicts_with = "no_header")]
     pub(crate) header: bool,
-    /// The first line has values
+    /// The first line is a row
     #[arg(long)]
     pub(crate) no_header: bool,
     /// Unquoted text that means NULL, besides the empty field
@@ -222,20 +223,21 @@ pub(crate) struct SqlArguments {
     /// Output format of results
     #[arg(long, value_enum, default_value_t = Format::Table)]
     pub(crate) format: Format,
-    /// Write results to a file, which appears when all is done
+    /// Write results to a file, which appears when it is complete
     #[arg(long, value_name = "FILE", conflicts_with = "timings")]
     pub(crate) output: Option<PathBuf>,
     /// Number of runs of the statement
     #[arg(long, value_name = "N", requires = "timings")]
     pub(crate) repeat: Option<NonZeroUsize>,
-    /// Print times as JSON instead of the rows: each run plans the statement and takes all rows
+    /// Print times as JSON instead of rows; each run plans the statement and reads all rows
     #[arg(long)]
     pub(crate) timings: bool,
     /// Time limit of a statement, such as 500ms, 5s, 2m, or none [default: 60s]
     #[arg(long, value_name = "TIME", value_parser = parse_timeout)]
     pub(crate) timeout: Option<Timeout>,
-    /// Ask a server instead of opening the database: postgres://USER@HOST:PORT, with
-    /// ?sslmode=require for TLS [env: TIDEGATE_URL, unless --db is given]
+    /// Run the statements at a server instead of opening the database:
+    /// postgres://USER@HOST:PORT, with ?sslmode=require for TLS [env: TIDEGATE_URL, unless --db is
+    /// given]
     #[arg(long, value_name = "URL", value_parser = parse_url)]
     pub(crate) url: Option<ServerUrl>,
     #[command(flatten)]
@@ -258,14 +260,14 @@ pub(crate) struct ResourceArguments {
     /// Memory for queries before they spill, such as 1GiB [default: half of RAM]
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     pub(crate) memory: Option<ByteCount>,
-    /// Threads that work [default: the number of cores]
+    /// Number of threads [default: the number of cores]
     #[arg(long, value_name = "N")]
     pub(crate) threads: Option<NonZeroUsize>,
 }
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum ConfigCommand {
-    /// Report the errors of the configuration, if there are any
+    /// Check the configuration and report its errors
     Check(ConfigArguments),
     /// Print all keys as a configuration file, each with the source of its value
     Print(ConfigArguments),
@@ -312,7 +314,7 @@ pub(crate) struct UserTokenArguments {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum TokenCommand {
-    /// List tokens, which are not shown themselves
+    /// List tokens with their users and expiry, without the secret part
     List(ListArguments),
     /// Revoke a token
     Revoke {
@@ -326,7 +328,7 @@ pub(crate) enum TokenCommand {
 pub(crate) struct ServeArguments {
     #[command(flatten)]
     pub(crate) config: ConfigArguments,
-    /// Threads that work on queries, and that read from the network [default: the number of cores]
+    /// Threads for queries and for the network [default: the number of cores]
     #[arg(long, value_name = "N")]
     pub(crate) threads: Option<NonZeroUsize>,
 }
@@ -335,8 +337,8 @@ pub(crate) struct ServeArguments {
 /// keys, and one place checks the values of all three.
 #[derive(Args, Debug, Default)]
 pub(crate) struct ConfigArguments {
-    /// File with keys of the configuration [default: conf/tidegate.toml in the folder of the
-    /// database, if it is there]
+    /// Configuration file [default: conf/tidegate.toml in the directory of the database, if it
+    /// exists]
     #[arg(long, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
     /// Address of HTTP, or none [default: 127.0.0.1:9000]
@@ -345,13 +347,13 @@ pub(crate) struct ConfigArguments {
     /// Address of the line protocol over TCP, or none [default: 127.0.0.1:9009]
     #[arg(long, value_name = "ADDRESS")]
     pub(crate) ilp: Option<String>,
-    /// Address of health and metrics alone [default: none]
+    /// Address of a listener for health and metrics only [default: none]
     #[arg(long, value_name = "ADDRESS")]
     pub(crate) admin: Option<String>,
     /// Memory of the whole process, such as 4GiB [default: 70 % of RAM]
     #[arg(long, value_name = "SIZE")]
     pub(crate) memory: Option<String>,
-    /// Any other key of the configuration
+    /// Value of any configuration key; can be given several times
     #[arg(long, value_name = "KEY=VALUE")]
     pub(crate) set: Vec<String>,
 }
@@ -365,15 +367,15 @@ pub(crate) struct ListArguments {
 
 #[derive(Args, Debug)]
 pub(crate) struct VerifyArguments {
-    /// If the log is damaged, end it there, so that the database opens without the commits behind
-    /// the damage; their bytes are kept
+    /// Repair a damaged log: give up the damaged commits, keep those behind the damage, and keep
+    /// the bytes of both
     #[arg(long)]
     pub(crate) repair: bool,
 }
 
 #[derive(Args, Debug)]
 pub(crate) struct DescribeArguments {
-    /// The table
+    /// Name of the table
     pub(crate) table: String,
     /// Output format of the columns
     #[arg(long, value_enum, default_value_t = Format::Table)]
@@ -382,13 +384,13 @@ pub(crate) struct DescribeArguments {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum BenchCommand {
-    /// Measure what memory and disk allow, to compare imports and queries with
+    /// Measure the maximum rates of memory and disk, to compare imports and queries with
     Roofline(RooflineArguments),
 }
 
 #[derive(Args, Debug)]
 pub(crate) struct RooflineArguments {
-    /// Memory that each loop goes over; less than 1GiB may measure the cache
+    /// Memory that each loop reads or writes; less than 1GiB may measure the cache
     #[arg(long, value_name = "SIZE", default_value = "1GiB", value_parser = parse_size)]
     pub(crate) memory: ByteCount,
     /// Size of the file that is written and read
@@ -397,7 +399,7 @@ pub(crate) struct RooflineArguments {
     /// Directory of that file, which is removed afterwards [default: that of the database]
     #[arg(long, value_name = "DIR")]
     pub(crate) dir: Option<PathBuf>,
-    /// Threads besides one [default: the number of cores]
+    /// Number of threads, measured besides one thread [default: the number of cores]
     #[arg(long, value_name = "N")]
     pub(crate) threads: Option<NonZeroUsize>,
     /// Print JSON
@@ -438,11 +440,11 @@ pub(crate) enum OnErrorArgument {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum IoArgument {
-    /// io_uring if this machine has it
+    /// io_uring if it is available, otherwise pread and pwrite
     Auto,
-    /// io_uring, or an error
+    /// io_uring; fails if it is not available
     Uring,
-    /// One call after the other
+    /// pread and pwrite
     Sync,
 }
 
@@ -505,7 +507,7 @@ impl Command {
 }
 
 fn parse_name(text: &str) -> Result<String, String> {
-    if text.trim().is_empty() { Err("a table has a name".to_owned()) } else { Ok(text.to_owned()) }
+    if text.trim().is_empty() { Err("the name is empty".to_owned()) } else { Ok(text.to_owned()) }
 }
 
 fn parse_role(text: &str) -> Result<Role, String> {
@@ -569,10 +571,8 @@ fn parse_byte(text: &str) -> Result<u8, String> {
     match text.as_bytes() {
         _ if text == "tab" || text == "\\t" => Ok(b'\t'),
         [byte] if byte.is_ascii() && !matches!(byte, b'\n' | b'\r' | 0) => Ok(*byte),
-        _ if !text.is_ascii() => {
-            Err("it is not ASCII: only one byte of ASCII can be it".to_owned())
-        }
-        bytes if bytes.len() > 1 => Err(format!("it has {} bytes, and must be one", bytes.len())),
+        _ if !text.is_ascii() => Err("not ASCII: only one ASCII character is accepted".to_owned()),
+        bytes if bytes.len() > 1 => Err(format!("it has {} bytes, not one", bytes.len())),
         _ => Err("not one ASCII character, or a line end".to_owned()),
     }
 }

@@ -39,17 +39,17 @@ const STORED_PART: u64 = 2;
 /// The queries, each with a question that explains it.
 const QUESTIONS: [(&str, &str); 5] = [
     (
-        "How many visits are there, and from when to when? Footers know, no row is read.",
+        "How many visits are there, and from when to when? Footers of files tell; no row is read.",
         "SELECT count(*) AS visits, min(time) AS first, max(time) AS last FROM visits",
     ),
     (
-        "Where did visitors come from on one day? Only that day's partition is touched.",
+        "Where did visitors come from on one day? Only that day's partition is read.",
         "SELECT country, count(*) AS visits, round(avg(duration_ms), 1) AS mean_ms\n  \
          FROM visits\n WHERE time >= '2025-06-15' AND time < '2025-06-16'\n \
          GROUP BY country ORDER BY visits DESC LIMIT 5",
     ),
     (
-        "What did the shop earn each week? A group is a week of the whole month.",
+        "What did the shop earn each week? The rows are grouped by week.",
         "SELECT date_trunc('week', time) AS week, count(revenue) AS orders,\n       \
          round(sum(revenue), 2) AS revenue\n  FROM visits\n WHERE site = 'shop.example'\n \
          GROUP BY week ORDER BY week",
@@ -71,14 +71,14 @@ pub(crate) fn run(arguments: &DemoArguments, session: &Session) -> Result<Exit> 
     let rows = arguments.rows;
     let size = ByteCount(rows * rows::ROW_BYTES);
     let dir = arguments.dir.as_ref().unwrap_or(&session.environment.temp_dir);
-    require_space(dir, size, "--dir names another place for the file, --rows makes fewer")?;
+    require_space(dir, size, "use --dir for another directory, or --rows for fewer rows")?;
     let database = session.open()?;
     let stored = ByteCount(size.0 / STORED_PART);
-    require_space(&session.db, stored, "--db names another place, --rows makes fewer")?;
+    require_space(&session.db, stored, "use --db for another directory, or --rows for fewer rows")?;
 
     sql::print(&format!(
-        "This is what Tidegate does with {} of a month, in the order in which they\n\
-         arrived: most within seconds, some after hours.\n\n",
+        "This demo imports {} of a month, in the order in which they arrived:\n\
+         most within seconds, some after hours.\n\n",
         counted(rows, "page view")
     ))?;
     let demo = Demo { session, interrupted: &interrupted, rows };
@@ -93,7 +93,7 @@ pub(crate) fn run(arguments: &DemoArguments, session: &Session) -> Result<Exit> 
     let kept =
         if arguments.keep { format!("The file is {}. ", csv.display()) } else { String::new() };
     sql::print(&format!(
-        "{kept}The database stays in {db}: ask it more with\n\n    tidegate --db {db} sql\n\n\
+        "{kept}The database stays in {db}. Run more queries with\n\n    tidegate --db {db} sql\n\n\
          or import a file of your own:\n\n    \
          tidegate import FILE.csv --table NAME --timestamp COLUMN --partition-by day\n"
     ))?;
@@ -124,12 +124,12 @@ impl Demo<'_> {
             .disk
             .open(csv, OpenMode::CreateNew)
             .and_then(|file| file::write(&*file, self.rows, self.threads(), self.interrupted))
-            .map_err(Error::disk("make the file"))?;
+            .map_err(Error::disk("write the file"))?;
         let Some(size) = written else {
-            return Err(Error::Interrupted { consequence: "; the file is gone again" });
+            return Err(Error::Interrupted { consequence: "; the file was removed" });
         };
         let nanos = self.session.clock.monotonic_nanos() - start;
-        sql::print(&format!("1. Made {}: {} in {}.\n", csv.display(), bytes(size), elapsed(nanos)))
+        sql::print(&format!("1. Wrote {}: {} in {}.\n", csv.display(), bytes(size), elapsed(nanos)))
     }
 
     fn load(&self, database: &Arc<Database>, csv: &Path) -> Result<()> {
@@ -191,7 +191,7 @@ impl Demo<'_> {
     }
 
     fn ask(&self, database: Arc<Database>) -> Result<()> {
-        sql::print("3. Asked five questions.\n\n")?;
+        sql::print("3. Ran five queries.\n\n")?;
         let resources = ResourceArguments { memory: None, threads: None };
         let runner = sql::runner(database, &resources, self.session)?;
         for (purpose, question) in QUESTIONS {
@@ -224,8 +224,8 @@ fn imported(summary: &ImportSummary, nanos: u64) -> String {
     let per_cent = summary.bytes_written * 100 / summary.bytes_read.max(1);
     format!(
         "2. Imported into the table {TABLE}: {} in {} ({} rows/s, {}/s).\n   \
-         They are in {} now, a file each, sorted by time, and take {} on disk,\n   \
-         {per_cent} % of the CSV. All rows appeared in one commit.\n",
+         They are in {}, one file each, sorted by time, and take {} on disk,\n   \
+         {per_cent} % of the CSV. All rows were added by one commit.\n",
         counted(summary.rows_imported, "row"),
         elapsed(nanos),
         count(rate(summary.rows_imported)),

@@ -28,11 +28,11 @@ pub(crate) type Result<T> = std::result::Result<T, Error>;
 /// The exit code of the process (tidegate_error-1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Exit {
-    /// All done; an import took every row and every cell.
+    /// Success; an import stored every row and every cell.
     Done = 0,
     /// Failed, and nothing was changed.
     Failed = 1,
-    /// An option or argument that does not exist or does not fit; clap uses it too.
+    /// An option or argument that is unknown or invalid; clap uses it too.
     Usage = 2,
     /// Another process has the database open.
     InUse = 3,
@@ -71,7 +71,7 @@ pub(crate) enum Error {
     Script { file: PathBuf, source: Box<Error> },
     #[error(transparent)]
     Remote(#[from] RemoteError),
-    #[error("{source}; if that is a server, --url postgres://USER@HOST:PORT asks it")]
+    #[error("{source}; if that process is a server, use --url postgres://USER@HOST:PORT")]
     AskServer { source: StorageError },
     #[error(transparent)]
     Schema(#[from] SchemaError),
@@ -79,31 +79,31 @@ pub(crate) enum Error {
     Output { place: String, source: WriteError },
     #[error(transparent)]
     Users(#[from] UserFileError),
-    #[error("`{name}` is a user of the configuration, and his password is there")]
+    #[error("`{name}` is a user of the configuration; set its password there")]
     ConfiguredUser { name: String },
-    #[error("the two are not the same")]
+    #[error("the two passwords differ")]
     PasswordsDiffer,
-    #[error("a password is UTF-8")]
+    #[error("the password is not UTF-8")]
     PasswordNotText,
-    #[error("whose token? `tidegate user token NAME` makes one")]
+    #[error("no user is named; `tidegate user token NAME` creates a token")]
     TokenOfNobody,
     #[error("read standard input")]
     Stdin { source: io::Error },
     #[error("start the threads of queries")]
     Threads { source: io::Error },
-    #[error("the prompt")]
+    #[error("read the prompt")]
     Prompt { source: rustyline::error::ReadlineError },
-    #[error("there is no database in {}; --db names another place", .dir.display())]
+    #[error("there is no database in {}; use --db to name another directory", .dir.display())]
     NoDatabase { dir: PathBuf },
-    #[error("{} has a table `{table}` already; drop it, or name another --db", .dir.display())]
+    #[error("{} has a table `{table}` already; drop it, or use another --db", .dir.display())]
     DemoTable { table: &'static str, dir: PathBuf },
     #[error("{} is not UTF-8 at byte {at}", .place.display())]
     NotText { place: PathBuf, at: usize },
     #[error("{} has more than {} of SQL", .place.display(), ByteCount(limits::SQL_BYTES as u64))]
     ScriptTooLong { place: PathBuf },
-    #[error("`-` is standard input and stands alone, without other paths")]
+    #[error("`-` is standard input and must be the only path")]
     StdinAmongFiles,
-    #[error("{format} is not for a terminal; name a file with --output, or redirect")]
+    #[error("{format} cannot be shown on a terminal; use --output FILE, or redirect")]
     BinaryToTerminal { format: &'static str },
     #[error("a list cannot be written as {format}")]
     BinaryList { format: &'static str },
@@ -111,7 +111,7 @@ pub(crate) enum Error {
     SecondResult { format: &'static str },
     #[error("--timings measures one statement, not {count}")]
     ManyStatements { count: usize },
-    #[error("--repeat measures queries: what {word} does can be done once")]
+    #[error("--repeat accepts queries only, and {word} changes the database")]
     ChangeRepeated { word: String },
     #[error("there is no statement")]
     NoStatement,

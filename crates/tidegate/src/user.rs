@@ -107,7 +107,7 @@ fn new_token(name: &str, arguments: &UserTokenArguments, session: &Session) -> R
         file.add_token(name, expires)
     })?;
     if session.environment.stdout_is_terminal {
-        tell("This is the only time that it is shown:");
+        tell("The token is shown only once:");
     }
     inspect::show_line(&token)
 }

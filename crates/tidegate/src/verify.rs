@@ -67,7 +67,7 @@ fn repair(session: &Session) -> Result<()> {
         return sql::print("the log is not damaged: nothing was repaired\n");
     };
     sql::print(&format!("{}\n", printable(&sentence(&damage))))?;
-    sql::print("the log ends there now, and goes on with what is behind that\n")?;
+    sql::print("the log ends there now, and continues with the kept commits behind the damage\n")?;
     list_lost(&lost, "given up")?;
     for table in dropped {
         sql::print(&format!("table {}: dropped, its files are gone\n", printable(&table)))?;
@@ -89,7 +89,7 @@ fn list_lost(lost: &[LostCommits], what: &str) -> Result<()> {
         sql::print(&format!("{what}: {commits} of table {}\n", printable(&table)))?;
     }
     if lost.is_empty() {
-        sql::print(&format!("{what}: no commit that is known\n"))?;
+        sql::print(&format!("{what}: no known commit\n"))?;
     }
     Ok(())
 }

@@ -16,12 +16,12 @@ const CORRUPTION: &str = "XX001";
 #[derive(Debug, Error)]
 pub(crate) enum RemoteError {
     #[error(
-        "the address of a server is postgres://USER:PASSWORD@HOST:PORT, with what has another \
-         meaning there as %XX; ?sslmode= is disable, prefer, require or, with \
+        "the address of a server is postgres://USER:PASSWORD@HOST:PORT, with @, :, / and % of a \
+         name or password as %XX; ?sslmode= is disable, prefer, require or, with \
          sslrootcert=FILE, verify-full"
     )]
     Address,
-    #[error("--threads and --memory are the server's own, and not those of who asks it")]
+    #[error("--threads and --memory are settings of the server, and cannot be used with --url")]
     Resources,
     #[error("connect to {place}")]
     Connect { place: String, source: Box<dyn std::error::Error + Send + Sync> },
@@ -34,17 +34,17 @@ pub(crate) enum RemoteError {
     NoPassword { place: String },
     #[error("read certificates for TLS")]
     Certificates { source: tidegate_platform::Error },
-    #[error("there is no authority for TLS in {path}")]
+    #[error("{path} has no certificate of an authority for TLS")]
     NoAuthority { path: String },
     #[error("{}{message}", .position.map_or_else(String::new, |at| format!("{at}: ")))]
     Statement { position: Option<Position>, message: String, is_damage: bool },
-    #[error("rows of COPY cannot come from here or go here; psql does that, and `tidegate import`")]
+    #[error("COPY FROM STDIN and TO STDOUT are not supported here; use psql, or `tidegate import`")]
     LocalCopy,
     #[error("the connection to the server has ended")]
     Closed,
-    #[error("what the server says is not understood")]
+    #[error("the answer of the server is invalid")]
     Protocol { source: Box<dyn std::error::Error + Send + Sync> },
-    #[error("the server has sent a value of column `{column}` that is none of its type")]
+    #[error("the server has sent a value of column `{column}` that does not have its type")]
     Malformed { column: String },
 }
 

@@ -14,7 +14,7 @@ fn the_demo_makes_imports_asks_and_cleans_up_and_can_be_run_again() {
     for _ in 0..2 {
         let text = demo(&world);
         for part in
-            ["1. Made", "2. Imported", "20,000 rows", "30 partitions", "3. Asked", "shop.example"]
+            ["1. Wrote", "2. Imported", "20,000 rows", "30 partitions", "3. Ran", "shop.example"]
         {
             assert!(text.contains(part), "{part}: {text}");
         }
@@ -51,6 +51,6 @@ fn the_file_is_kept_and_placed_on_demand() {
 fn a_demo_that_does_not_fit_says_so_at_once() {
     let world = World::new();
     let run = world.run(&["demo", "--rows", "100000000000000"]);
-    run.fails(1, &["needed", "free", "--rows makes fewer"]);
+    run.fails(1, &["needed", "free", "--rows for fewer rows"]);
     world.run(&["demo", "--dir", "nowhere"]).fails(1, &["nowhere", "no such file"]);
 }

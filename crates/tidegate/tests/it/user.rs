@@ -71,7 +71,7 @@ fn invalid_arguments_of_user_are_named() {
     world.run_with(&["user", "passwd", "bob"], b"x").fails(1, &["there is no user `bob`"]);
     world.run(&["user", "remove", "bob"]).fails(1, &["there is no user `bob`"]);
     world.run(&["user", "token", "revoke", "00"]).fails(1, &["there is no token `00`"]);
-    world.run(&["user", "token"]).fails(2, &["whose token?"]);
+    world.run(&["user", "token"]).fails(2, &["no user is named"]);
     let mode = std::fs::Permissions::from_mode(0o644);
     std::fs::set_permissions(world.path("db/conf/users.toml"), mode).unwrap();
     world.run(&["user", "list"]).fails(1, &["can be read by others"]);
