@@ -16,7 +16,7 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum Error {
-    #[error("--scale 0 makes no rows; it begins with 1")]
+    #[error("--scale 0 makes no rows; it must be at least 1")]
     ScaleZero,
     #[error("--scale {scale} is more than 4294967295")]
     ScaleTooLarge { scale: u64 },
@@ -30,7 +30,7 @@ pub enum Error {
     BadTime { text: String },
     #[error("`{text}` is not a duration such as 10s, 1m30s or 500ms")]
     BadDuration { text: String },
-    #[error("--log-interval 0 never comes to an end")]
+    #[error("--log-interval 0 is refused: it must be greater than 0")]
     IntervalZero,
     #[error("--format {format} makes several files; --file names the directory for them")]
     NeedsDirectory { format: &'static str },
@@ -42,29 +42,29 @@ pub enum Error {
     Parquet { path: PathBuf, source: parquet::errors::ParquetError },
     #[error("read {place}")]
     Input { place: String, source: io::Error },
-    #[error("{} is no file", .path.display())]
+    #[error("{} is not a file", .path.display())]
     NoFile { path: PathBuf },
     #[error("{place} is not {expected} at byte {offset}")]
     ForeignInput { place: String, offset: u64, expected: &'static str },
-    #[error("{place} has a line that is no row: `{row}`")]
+    #[error("{place} has a line that is not a row: `{row}`")]
     ForeignRow { place: String, row: String },
     #[error("{place} ends in the middle of the row that begins at byte {offset}")]
     TruncatedInput { place: String, offset: u64 },
     #[error("{place} has a row of more than 16 MiB at byte {offset}")]
     RowTooLong { place: String, offset: u64 },
-    #[error("{given} is not for {target}, which takes {expected}")]
+    #[error("{target} does not support {given}, only {expected}")]
     Protocol { given: &'static str, target: &'static str, expected: &'static str },
-    #[error("--split contiguous needs --file without --limit: nothing else can be read in parts")]
+    #[error("--split contiguous needs --file, and no --limit")]
     CannotSplit,
     #[error("--shift now needs --file or --generate: the last time of a stream is not known")]
     NowNeedsFile,
     #[error("{place} has no row whose time --shift could move to now")]
     NoLastTime { place: String },
-    #[error("--shift does not leave 19 digits to the time of a row of {place}: `{row}`")]
+    #[error("with --shift the time of a row of {place} does not have 19 digits: `{row}`")]
     CannotShift { place: String, row: String },
     #[error("send batch {batch} of worker {worker}, {rows} rows")]
     Batch { batch: u64, worker: usize, rows: u64, source: Box<Error> },
-    #[error("--layout wide is not of TSBS, and --faithful is set")]
+    #[error("--layout wide is not a layout of TSBS, which --faithful requires")]
     WideIsNotFaithful,
     #[error("`{text}` is not a list of seconds such as 1,2-4")]
     BadIntervals { text: String },
@@ -78,7 +78,7 @@ pub enum Error {
     Send { address: String, source: io::Error },
     #[error("{address} closed the connection before everything was sent")]
     ClosedEarly { address: String },
-    #[error("{address} took no byte for {timeout:?}")]
+    #[error("{address} accepted no byte for {timeout:?}")]
     Stuck { address: String, timeout: Duration },
     #[error("{purpose}: {address} gave no answer for {timeout:?}")]
     NoAnswer { purpose: &'static str, address: String, timeout: Duration },
@@ -90,13 +90,13 @@ pub enum Error {
     ConnectPostgres { address: String, source: Box<tokio_postgres::Error> },
     #[error("{purpose}")]
     Postgres { purpose: &'static str, source: Box<tokio_postgres::Error> },
-    #[error("{place} has a value that is no {expected}: `{text}`")]
+    #[error("{place} has an invalid {expected}: `{text}`")]
     BadValue { place: &'static str, expected: &'static str, text: String },
     #[error("database {name} exists, and --do-abort-on-exist is set")]
     Exists { name: String },
     #[error("{target} has {rows} rows in table {table}, and --do-abort-on-exist is set")]
     HasRows { target: String, table: &'static str, rows: u64 },
-    #[error("a header says nothing about measurement {name}")]
+    #[error("no header describes measurement {name}")]
     NoSuchMeasurement { name: String },
     #[error(
         "{target} has {visible} of {expected} rows, {} are missing, and none came for {wait:?}",

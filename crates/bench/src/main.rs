@@ -21,7 +21,7 @@ Examples:
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// Benchmarks that reach a database only over its protocols
+/// Benchmarks that use databases only over their protocols
 #[derive(Debug, Parser)]
 #[command(name = "tidegate-bench", version, after_help = EXAMPLES, max_term_width = 100)]
 struct Arguments {
@@ -31,7 +31,7 @@ struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Suite {
-    /// Time Series Benchmark Suite: generate its data, load them anywhere, take and discard them
+    /// Time Series Benchmark Suite: generate its data, load it into databases, or discard it
     #[command(subcommand)]
     Tsbs(TsbsCommand),
 }

@@ -23,13 +23,13 @@ Examples:
 #[derive(Args, Debug)]
 #[command(after_help = GENERATE_EXAMPLES)]
 pub struct GenerateArguments {
-    /// Format of the rows; it has no default
+    /// Format of the rows; required
     #[arg(long, value_enum, required = false, required_unless_present = "config")]
     pub(crate) format: FormatArgument,
     /// The file, or the directory of csv and parquet [default: standard output]
     #[arg(long, value_name = "PATH")]
     pub(crate) file: Option<PathBuf>,
-    /// Threads that work [default: the number of cores]
+    /// Number of threads [default: the number of cores]
     #[arg(long, value_name = "N")]
     pub(crate) threads: Option<NonZeroUsize>,
     /// Accepted because TSBS has it
@@ -38,7 +38,7 @@ pub struct GenerateArguments {
     /// Accepted because TSBS has it
     #[arg(long, value_name = "FILE", hide = true)]
     pub(crate) profile_file: Option<PathBuf>,
-    /// Flags from a file: JSON, or lines such as scale: 10; what is typed comes first
+    /// Flags from a file: JSON, or lines such as scale: 10; the command line takes precedence
     #[arg(long, value_name = "FILE")]
     pub(crate) config: Option<String>,
     #[command(flatten)]
@@ -48,22 +48,23 @@ pub struct GenerateArguments {
 /// Arguments of `sink`: its addresses, and what it counts.
 #[derive(Args, Debug)]
 pub struct SinkArguments {
-    /// Address for bare line protocol; a port alone is one of 127.0.0.1
+    /// Address for line protocol over TCP; a port alone means 127.0.0.1
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:9009")]
     pub(crate) listen: String,
-    /// Address for line protocol over HTTP; a port alone is one of 127.0.0.1
+    /// Address for line protocol over HTTP; a port alone means 127.0.0.1
     #[arg(long, value_name = "ADDRESS")]
     pub(crate) http: Option<String>,
-    /// Count rows too
+    /// Count rows, not only bytes
     #[arg(long)]
     pub(crate) count_rows: bool,
-    /// Time between two lines of the report; 0 is never
+    /// Time between two lines of the report; 0 means none
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = duration)]
     pub(crate) reporting_period: Duration,
-    /// Number of connections after which the sink ends; 0 is never
+    /// Number of connections after which the sink ends; 0 means that it does not end
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub(crate) connections: u64,
-    /// Flags from a file: JSON, or lines such as count-rows: true; what is typed comes first
+    /// Flags from a file: JSON, or lines such as count-rows: true; the command line
+    /// takes precedence
     #[arg(long, value_name = "FILE")]
     pub(crate) config: Option<String>,
 }
@@ -72,7 +73,7 @@ pub struct SinkArguments {
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Simulation")]
 pub struct SimulationArguments {
-    /// Subject of the data
+    /// Use case that is simulated: hosts or trucks
     #[arg(long, value_enum, default_value_t = UseCaseArgument::CpuOnly)]
     pub(crate) use_case: UseCaseArgument,
     /// Seed of all random numbers; 0 takes one from the clock
@@ -81,28 +82,28 @@ pub struct SimulationArguments {
     /// Number of hosts or trucks
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub(crate) scale: u64,
-    /// Number of hosts or trucks at first; 0 is all
+    /// Number of hosts or trucks at the start; 0 means all
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub(crate) initial_scale: u64,
-    /// Time of the first rows: RFC 3339, now, or now less a duration
+    /// Time of the first rows: RFC 3339, now, or now minus a duration: now-24h
     #[arg(long, value_name = "TIME", default_value = "2016-01-01T00:00:00Z")]
     pub(crate) timestamp_start: String,
-    /// Time before which the last rows are
+    /// End of the simulated time, exclusive
     #[arg(long, value_name = "TIME", default_value = "2016-01-02T00:00:00Z")]
     pub(crate) timestamp_end: String,
     /// Time between two rows of a host, such as 10s or 1m30s
     #[arg(long, value_name = "TIME", default_value = "10s")]
     pub(crate) log_interval: String,
-    /// Points to simulate at most; 0 is any number
+    /// Maximum number of points to simulate; 0 means no limit
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub(crate) max_data_points: u64,
-    /// Write every n-th row
+    /// Number of groups of rows, N: every N-th row is written
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub(crate) interleaved_generation_groups: u64,
-    /// Number of the row, of each n rows, that is written; counted from 0
+    /// Number of the group that is written, from 0
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub(crate) interleaved_generation_group_id: u64,
-    /// Metrics of a host at most, for devops-generic
+    /// Maximum number of metrics of a host, for devops-generic
     #[arg(long, value_name = "N", default_value_t = 100)]
     pub(crate) max_metric_count: u64,
 }
@@ -128,13 +129,13 @@ pub(crate) enum FormatArgument {
     Influx,
     /// Line protocol
     Victoriametrics,
-    /// A line of tags and a line of values, behind a header
+    /// A line of tags and a line of values, after a header
     Timescaledb,
     /// As timescaledb
     Clickhouse,
     /// As timescaledb, without the header
     Timestream,
-    /// Tabs and JSON, behind a header
+    /// Tabs and JSON, after a header
     Cratedb,
     /// A file for each measurement
     Csv,

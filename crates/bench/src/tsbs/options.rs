@@ -270,7 +270,10 @@ mod tests {
         assert_eq!(check(|_| ()), Ok(()));
         assert_eq!(check(|options| options.end = options.start), Ok(()));
         for (change, expected) in [
-            ((|o| o.scale = 0) as fn(&mut Options), "--scale 0 makes no rows; it begins with 1"),
+            (
+                (|o| o.scale = 0) as fn(&mut Options),
+                "--scale 0 makes no rows; it must be at least 1",
+            ),
             (
                 |o| o.end.0 -= 3_600_000_000_001,
                 "--timestamp-end 2015-12-31T23:59:59.999999999Z is before \

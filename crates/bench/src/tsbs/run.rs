@@ -20,9 +20,9 @@ use crate::error::{Error, Result};
 pub enum TsbsCommand {
     /// Generate data
     Generate(Configured<GenerateArguments>),
-    /// Load data into a database, and count what arrives
+    /// Load data into a database, and count the rows that arrive
     Load(Box<Configured<LoadArguments>>),
-    /// Take data and keep nothing, to find the ceiling of a client
+    /// Accept data and discard it, to measure the maximum speed of a client
     Sink(Configured<SinkArguments>),
 }
 

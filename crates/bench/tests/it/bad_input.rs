@@ -82,7 +82,7 @@ fn a_target_that_does_nothing_is_not_waited_for_for_ever() {
     let rows = format!("{MANY} --timeout 200ms");
     check(
         &format!("sink --generate {rows} --ilp-bind-to {address}"),
-        &format!("{address} took no byte for 200ms"),
+        &format!("{address} accepted no byte for 200ms"),
     );
     check(
         &format!("sink --protocol ilp-http --generate {rows} --url http://{address}"),
@@ -227,11 +227,11 @@ fn patience_with_a_server_has_an_end() {
 fn answers_that_are_none_are_errors() {
     let address = answering(|_, _| (200, "<html>It works!</html>".to_owned()));
     for (target, expected) in [
-        ("questdb --protocol ilp-http", "an answer has a value that is no count: `<html>It works"),
-        ("influx", "an answer has a value that is no count: `<html>It works"),
-        ("influx --token t", "an answer has a value that is no count: `<html>It works"),
-        ("clickhouse --do-create-db false", "table tags has a value that is no id of 32 bits"),
-        ("cratedb", "an answer has a value that is no JSON: `<html>It works"),
+        ("questdb --protocol ilp-http", "an answer has an invalid count: `<html>It works"),
+        ("influx", "an answer has an invalid count: `<html>It works"),
+        ("influx --token t", "an answer has an invalid count: `<html>It works"),
+        ("clickhouse --do-create-db false", "table tags has an invalid id of 32 bits"),
+        ("cratedb", "an answer has an invalid JSON: `<html>It works"),
     ] {
         check(&format!("{target} --generate {SMALL} --url http://{address}"), expected);
     }
@@ -320,7 +320,7 @@ fn files_that_are_none_of_ours_are_refused_before_anything_is_sent() {
     }
     check("sink --file /nowhere/at/all", "read /nowhere/at/all: No such file");
     let path = dir.path().display();
-    check(&format!("sink --file {path}"), &format!("{path} is no file"));
+    check(&format!("sink --file {path}"), &format!("{path} is not a file"));
 }
 
 fn sample(format: &str) -> Vec<u8> {
@@ -338,7 +338,7 @@ fn a_bad_row_in_the_middle_ends_the_load_where_rows_are_looked_into() {
     file.write_all(&bytes).unwrap();
     check(
         &format!("sink --file {path} --do-load false"),
-        &format!("{path} has a line that is no row: `"),
+        &format!("{path} has a line that is not a row: `"),
     );
     // A sink takes the rows unchanged; a failure to count fields does not hide the counts of rows
     // sent.
@@ -365,8 +365,8 @@ fn a_results_file_that_cannot_be_written_is_an_error_and_hides_none() {
 #[test]
 fn flags_that_do_not_fit_are_refused() {
     for (line, expected) in [
-        ("clickhouse --protocol ilp-tcp", "ilp-tcp is not for clickhouse, which takes its own"),
-        ("influx --protocol ilp-tcp", "ilp-tcp is not for influx, which takes ilp-http"),
+        ("clickhouse --protocol ilp-tcp", "clickhouse does not support ilp-tcp, only its own"),
+        ("influx --protocol ilp-tcp", "influx does not support ilp-tcp, only ilp-http"),
         ("influx --url ftp://x", "--url ftp://x is not http://HOST:PORT"),
         ("sink --insert-intervals x", "`x` is not a list of seconds such as 1,2-4"),
         ("sink --timeout x", "error: invalid value 'x' for '--timeout <TIME>': `x` is not a dur"),
@@ -376,7 +376,7 @@ fn flags_that_do_not_fit_are_refused() {
         ("sink --generate --shift soon", "`soon` is not a duration"),
         ("sink --generate --split contiguous", "--split contiguous needs --file without --limit"),
         ("sink --shift now", "--shift now needs --file or --generate"),
-        ("clickhouse --faithful --layout wide", "--layout wide is not of TSBS"),
+        ("clickhouse --faithful --layout wide", "--layout wide is not a layout of TSBS"),
         ("timescaledb --field-index-count -2", "error: invalid value '-2'"),
         ("sink --hash-workers --exact-batches", "error: the argument"),
         ("oracle", "error: invalid value 'oracle'"),
@@ -397,7 +397,7 @@ fn rows_whose_times_cannot_be_moved_end_the_load() {
     let shown = path.display();
     let results = check(
         &format!("sink {place} --shift 1h"),
-        &format!("--shift does not leave 19 digits to the time of a row of {shown}: `cpu x=1 12`"),
+        &format!("with --shift the time of a row of {shown} does not have 19 digits: `cpu x=1 12`"),
     );
     assert_eq!(results["sentRows"], 0);
     check(
@@ -407,7 +407,7 @@ fn rows_whose_times_cannot_be_moved_end_the_load() {
     // Timestamps have 19 digits until 2262.
     check(
         &format!("sink --generate {SMALL} --ilp-bind-to {} --shift 2160000h", sink.tcp()),
-        "--shift does not leave 19 digits to the time of a row of generated rows: `cpu,hostname",
+        "with --shift the time of a row of generated rows does not have 19 digits: `cpu,hostname",
     );
 }
 

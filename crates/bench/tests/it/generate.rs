@@ -45,12 +45,12 @@ fn columns_go_into_a_directory() {
 #[test]
 fn flags_that_mean_nothing_are_refused() {
     for (flags, expected) in [
-        ("--scale 0", "--scale 0 makes no rows; it begins with 1"),
+        ("--scale 0", "--scale 0 makes no rows; it must be at least 1"),
         (
             "--timestamp-end 2015-01-01T00:00:00Z",
             "--timestamp-end 2015-01-01T00:00:00Z is before --timestamp-start 2016-01-01T00:00:00Z",
         ),
-        ("--log-interval 0s", "--log-interval 0 never comes to an end"),
+        ("--log-interval 0s", "--log-interval 0 is refused: it must be greater than 0"),
         ("--log-interval soon", "`soon` is not a duration such as 10s, 1m30s or 500ms"),
         (
             "--timestamp-start yesterday",

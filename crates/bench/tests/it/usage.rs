@@ -22,7 +22,7 @@ fn wrong_use_is_exit_code_2_and_says_what_is_wrong() {
     for (line, expected) in [
         (
             "generate --format questdb --scale 0",
-            "tidegate-bench: tsbs generate: --scale 0 makes no rows; it begins with 1\n",
+            "tidegate-bench: tsbs generate: --scale 0 makes no rows; it must be at least 1\n",
         ),
         ("load influx --protocol ilp-tcp", "tidegate-bench: tsbs load: "),
         ("load influx --protocol ilp-tcp", "ilp-http"),

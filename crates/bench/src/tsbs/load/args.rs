@@ -15,8 +15,9 @@ Examples:
   tidegate-bench tsbs load timescaledb --file cpu.tsdb --host localhost --use-hypertable false
   zcat cpu.gz | tidegate-bench tsbs load influx --url http://localhost:8086
 
-Rows are counted three times: sent, handed to the network; acknowledged by the target, where it does
-that; and readable, counted by a query until all are there. Exit code 1 if some never are.";
+Rows are counted in three ways: sent (handed to the network), acknowledged (confirmed by the target,
+if it confirms rows) and readable (counted by a query until all rows are there). The exit code is 1
+if some rows do not become readable.";
 
 /// Heading of flags that apply to single targets.
 const OTHERS: &str = "ClickHouse, CrateDB and InfluxDB";
@@ -25,29 +26,29 @@ const OTHERS: &str = "ClickHouse, CrateDB and InfluxDB";
 #[derive(Args, Debug)]
 #[command(after_help = LOAD_EXAMPLES)]
 pub struct LoadArguments {
-    /// The database
+    /// Target database, or the sink
     #[arg(value_enum)]
     pub(crate) target: TargetArgument,
     /// Files in the format of the target [default: standard input]
     #[arg(long, value_name = "PATH", num_args = 1..)]
     pub(crate) file: Vec<PathBuf>,
-    /// Make the rows on the fly, by the flags of the simulation
+    /// Generate the rows while they are sent, by the flags of the simulation
     #[arg(long, conflicts_with = "file")]
     pub(crate) generate: bool,
-    /// Connections
+    /// Number of connections
     #[arg(long, value_name = "N", default_value = "1")]
     pub(crate) workers: NonZeroUsize,
-    /// Rows of a request, a COPY or a paced write
+    /// Rows in each request, COPY or paced write
     #[arg(long, value_name = "ROWS", default_value_t = 10_000,
           value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) batch_size: u64,
-    /// Rows at most; 0 is all
+    /// Maximum number of rows; 0 means all
     #[arg(long, value_name = "ROWS", default_value_t = 0)]
     pub(crate) limit: u64,
-    /// Time between two lines of the report; 0 is none
+    /// Time between two lines of the report; 0 means none
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = duration)]
     pub(crate) reporting_period: Duration,
-    /// Write the outcome as JSON
+    /// File for the results, as JSON
     #[arg(long, value_name = "FILE")]
     pub(crate) results_file: Option<PathBuf>,
     /// Database or bucket to load into
@@ -69,23 +70,24 @@ pub struct LoadArguments {
     #[arg(long, value_name = "BOOL", default_value_t = false, action = ArgAction::Set,
           num_args = 0..=1, default_missing_value = "true")]
     pub(crate) hash_workers: bool,
-    /// Seconds from batch to batch for each worker, such as 1,2-4
+    /// Seconds between the batches of each worker, such as 1,2-4
     #[arg(long, value_name = "LIST", default_value = "")]
     pub(crate) insert_intervals: String,
-    /// Batches a second over all workers; 0 is any number
+    /// Maximum number of batches per second of all workers; 0 means no limit
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub(crate) max_rps: u64,
-    /// Move all timestamps: by a duration such as 24h or -90m, or so that the last row is from now
+    /// Move all timestamps by a duration such as 24h or -90m; with now, the last row is at the
+    /// current time
     #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
     pub(crate) shift: Option<String>,
-    /// Distribution of files among workers: by turns, in order, or each a part of its own
+    /// Distribution of files among workers: each takes the next part in turn, or has one range
     #[arg(long, value_enum, default_value_t = SplitArgument::Turns,
           conflicts_with = "hash_workers")]
     pub(crate) split: SplitArgument,
-    /// Only one batch of the whole load may be smaller than the others, not one of each worker
+    /// Only one batch of the whole load can be smaller than the others, not one of each worker
     #[arg(long, conflicts_with = "hash_workers")]
     pub(crate) exact_batches: bool,
-    /// As TSBS does it: the summary has rows sent, ClickHouse has TSBS's columns
+    /// Report and tables as in TSBS: the summary has sent rows, ClickHouse has TSBS's columns
     #[arg(long)]
     pub(crate) faithful: bool,
     /// Longest time without progress of the target
@@ -94,14 +96,14 @@ pub struct LoadArguments {
     /// Longest time without a change of the count of readable rows
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = duration)]
     pub(crate) wait: Duration,
-    /// Flags from a file: JSON, or lines such as workers: 4; what is typed comes first
+    /// Flags from a file: JSON, or lines such as workers: 4; the command line takes precedence
     #[arg(long, value_name = "FILE")]
     pub(crate) config: Option<String>,
     #[command(flatten)]
     pub(crate) place: PlaceArguments,
     #[command(flatten)]
     pub(crate) postgres: PostgresArguments,
-    /// Tables of ClickHouse: tags apart as TSBS has them, or in the table
+    /// Tables of ClickHouse: tags in a table of their own, as in TSBS, or in each table
     #[arg(long, help_heading = OTHERS, value_enum, default_value_t = LayoutArgument::Tags)]
     pub(crate) layout: LayoutArgument,
     /// Shards of a table of CrateDB
@@ -118,7 +120,7 @@ pub struct LoadArguments {
     /// Consistency of writes to a cluster of InfluxDB 1: any, one, quorum or all
     #[arg(long, help_heading = OTHERS, value_name = "WORD", default_value = "all")]
     pub(crate) consistency: String,
-    /// Time between two attempts when InfluxDB asks for patience
+    /// Time between two attempts when InfluxDB answers 429 or 503
     #[arg(long, help_heading = OTHERS, value_name = "TIME", default_value = "1s",
           value_parser = duration)]
     pub(crate) backoff: Duration,
@@ -139,7 +141,7 @@ pub(crate) struct PlaceArguments {
     /// Address of line protocol over TCP [default: HOST:9009]
     #[arg(long, value_name = "ADDRESS")]
     pub(crate) ilp_bind_to: Option<String>,
-    /// The machine of the target
+    /// Host name or address of the target
     #[arg(long, value_name = "HOST", default_value = "127.0.0.1", alias = "hosts")]
     pub(crate) host: String,
     /// Port of PostgreSQL, or of HTTP [default: by target]
@@ -151,7 +153,7 @@ pub(crate) struct PlaceArguments {
     /// Password
     #[arg(long, value_name = "WORD", alias = "password")]
     pub(crate) pass: Option<String>,
-    /// Token of InfluxDB 2, whose write API is used then
+    /// Token of InfluxDB 2; with it, the write API of version 2 is used
     #[arg(long, value_name = "TOKEN", alias = "auth-token")]
     pub(crate) token: Option<String>,
     /// Organisation of InfluxDB 2
@@ -163,34 +165,34 @@ pub(crate) struct PlaceArguments {
 #[derive(Args, Debug)]
 #[command(next_help_heading = "PostgreSQL and TimescaleDB")]
 pub(crate) struct PostgresArguments {
-    /// Make hypertables; false for a PostgreSQL without the extension
+    /// Create hypertables; false for PostgreSQL without TimescaleDB
     #[arg(long, value_name = "BOOL", default_value_t = true, action = ArgAction::Set,
           num_args = 0..=1, default_missing_value = "true")]
     pub(crate) use_hypertable: bool,
-    /// Time of a chunk of a hypertable
+    /// Time range of a chunk of a hypertable
     #[arg(long, value_name = "TIME", default_value = "12h", value_parser = duration)]
     pub(crate) chunk_time: Duration,
-    /// Index on the time
+    /// Create an index on the time
     #[arg(long, value_name = "BOOL", default_value_t = true, action = ArgAction::Set,
           num_args = 0..=1, default_missing_value = "true")]
     pub(crate) time_index: bool,
-    /// Index on tags and time
+    /// Create an index on tags and time
     #[arg(long, value_name = "BOOL", default_value_t = true, action = ArgAction::Set,
           num_args = 0..=1, default_missing_value = "true")]
     pub(crate) partition_index: bool,
-    /// Number of fields of each table that get an index; -1 is all
+    /// Number of fields of each table that get an index; -1 means all
     #[arg(long, value_name = "N", default_value_t = 0, allow_negative_numbers = true,
           value_parser = clap::value_parser!(i64).range(-1..))]
     pub(crate) field_index_count: i64,
-    /// Tags as one JSON object, not a column each
+    /// Store tags as one JSON object instead of one column each
     #[arg(long, value_name = "BOOL", default_value_t = false, action = ArgAction::Set,
           num_args = 0..=1, default_missing_value = "true")]
     pub(crate) use_jsonb_tags: bool,
-    /// The first tag in each table too
+    /// Store the first tag in each table too
     #[arg(long, value_name = "BOOL", default_value_t = false, action = ArgAction::Set,
           num_args = 0..=1, default_missing_value = "true")]
     pub(crate) in_table_partition_tag: bool,
-    /// INSERT in place of COPY
+    /// Use INSERT instead of COPY
     #[arg(long, value_name = "BOOL", default_value_t = false, action = ArgAction::Set,
           num_args = 0..=1, default_missing_value = "true")]
     pub(crate) use_insert: bool,

@@ -90,15 +90,15 @@ pub(super) fn connect_target(arguments: &LoadArguments) -> Result<Box<dyn Target
             Box::new(LineHttp::influx(http(8_086)?, arguments))
         }
         TargetArgument::Timescaledb => {
-            only("its own")?;
+            only("its own protocol")?;
             Box::new(Postgres::new(arguments))
         }
         TargetArgument::Clickhouse => {
-            only("its own")?;
+            only("its own protocol")?;
             Box::new(ClickHouse::new(http(8_123)?.authorized(place), arguments)?)
         }
         TargetArgument::Cratedb => {
-            only("its own")?;
+            only("its own protocol")?;
             Box::new(Crate::new(http(4_200)?.authorized(place), arguments))
         }
     })
