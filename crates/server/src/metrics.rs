@@ -177,7 +177,7 @@ impl Metrics {
             concat!("tidegate_build_info{version=\"", env!("CARGO_PKG_VERSION"), "\"} 1"),
         );
         self.write_lines(&mut text);
-        head(&mut text, "tidegate_ilp_rejects_total", "counter", "Lines that were not taken.");
+        head(&mut text, "tidegate_ilp_rejects_total", "counter", "Lines that were rejected.");
         let rejects = self.rejects.lock().unwrap_or_else(PoisonError::into_inner);
         for ((transport, reason), count) in rejects.iter() {
             let labels = format!("{{protocol=\"{transport}\",reason=\"{reason}\"}}");
@@ -186,12 +186,8 @@ impl Metrics {
         drop(rejects);
         self.write_queries(&mut text);
         for (name, help, counter) in [
-            ("maintenance_errors_total", "Maintenance that failed.", &self.maintenance_errors),
-            (
-                "auth_failures_total",
-                "Connections that did not say who they are.",
-                &self.auth_failures,
-            ),
+            ("maintenance_errors_total", "Failed maintenance work.", &self.maintenance_errors),
+            ("auth_failures_total", "Logins that failed.", &self.auth_failures),
             (
                 "ilp_foreign_protocols_total",
                 "Connections for lines that spoke HTTP, TLS or another protocol.",
@@ -213,7 +209,7 @@ impl Metrics {
     fn write_lines(&self, text: &mut String) {
         type Value = fn(&LineMetrics) -> u64;
         let counters: [(&str, &str, Value); 6] = [
-            ("connections_rejected_total", "Connections above the limit.", |line| {
+            ("connections_rejected_total", "Connections that were refused at the limit.", |line| {
                 line.connections_rejected.0.load(Relaxed)
             }),
             ("ilp_bytes_total", "Bytes of line protocol.", |line| line.bytes.0.load(Relaxed)),
@@ -233,7 +229,7 @@ impl Metrics {
             }
         }
         let name = "tidegate_ilp_paused_seconds_total";
-        head(text, name, "counter", "Time in which nothing was read.");
+        head(text, name, "counter", "Time of waiting for memory or disk.");
         for transport in Transport::ALL {
             let value = seconds(self.of(transport).paused_nanos.0.load(Relaxed));
             line(text, &format!("{name}{{protocol=\"{}\"}} {value}", transport.name()));
