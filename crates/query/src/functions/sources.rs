@@ -106,11 +106,11 @@ mod tests {
         let mut page = String::from(
             "# Functions\n\n\
              Every function that a statement can call, with its source of truth: the database \
-             whose answer is the right one.\n\
-             What differs all the same is listed, with reasons, beside the tests that compare \
+             whose result is the correct one.\n\
+             Remaining differences are listed, with reasons, beside the tests that compare \
              Tidegate with PostgreSQL and DuckDB on edge values.\n\
-             [sql.md](sql.md#functions) explains those that need more than a sentence.\n\
-             This page is made of `functions.txt` of the crate `query`, by \
+             [sql.md](sql.md#functions) describes functions that need more than a sentence.\n\
+             This page is generated from `functions.txt` of the crate `query` by \
              `TIDEGATE_DOCS_COMPLETE=1 cargo test`.\n",
         );
         for (kind, title) in [
@@ -120,7 +120,7 @@ mod tests {
             ("TABLE", "Tables"),
             ("OPERATOR", "Operators"),
         ] {
-            let _ = write!(page, "\n## {title}\n\n| name | call | source | what it gives |\n");
+            let _ = write!(page, "\n## {title}\n\n| name | call | source | result |\n");
             page.push_str("|---|---|---|---|\n");
             for it in LISTED.iter().filter(|it| it.kind == kind) {
                 let cell = |text: &str| text.replace('|', "\\|");
