@@ -240,7 +240,8 @@ interface Whole {
 function wholeOutcome(text: string): Outcome {
   const whole = parsed(text);
   if (whole === null) {
-    const message = text.trim() === "" ? "the server sent no answer" : `no answer of SQL: ${text}`;
+    const message =
+      text.trim() === "" ? "the server sent no answer" : `not an answer of SQL: ${text}`;
     return { kind: "failed", failure: { message: message.slice(0, 500) } };
   }
   if (whole.error !== undefined) {

@@ -41,7 +41,7 @@ export function choose(files: Iterable<File>): void {
   if (made.length === 0) return;
   view.value = "import";
   jobs.value = [...made, ...jobs.value].slice(0, FILES_MAX);
-  if (FILES_MAX < made.length) say(`Only the first ${FILES_MAX} files were taken`);
+  if (FILES_MAX < made.length) say(`Only the first ${FILES_MAX} files were accepted`);
 }
 
 function newJob(file: File): ImportJob {

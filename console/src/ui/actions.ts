@@ -49,7 +49,7 @@ export function insertText(text: string): void {
 
 export function newTab(text = "", title?: string): Tab | null {
   const tab = openTab(text, title);
-  if (tab === null) say("There are as many tabs as there may be: close one first");
+  if (tab === null) say("No more tabs can be opened: close one first");
   else focusEditor();
   return tab;
 }

@@ -61,7 +61,7 @@ export function ActivityView() {
       <div class="page-head">
         <h1>Activity</h1>
         <p class="muted">
-          Statements that work now, as query_activity() has them; read every second.
+          Running statements of all clients, as in query_activity(), read every second.
         </p>
       </div>
       {error.value !== "" && (
@@ -69,7 +69,7 @@ export function ActivityView() {
           <p>{error.value}</p>
         </div>
       )}
-      {list.value?.length === 0 && <p class="hint quiet-page">Nothing works at the moment.</p>}
+      {list.value?.length === 0 && <p class="hint quiet-page">No statement is running.</p>}
       <div class="statements">
         {list.value?.map((one) => (
           <StatementCard key={one.id} one={one} onEnd={() => void read()} />

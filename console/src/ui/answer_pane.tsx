@@ -73,7 +73,7 @@ function Status({ result, isRunning }: { result: Result | null; isRunning: boole
       {failureOf(result.outcome) === null && <span title={parts}>{summary(result)}</span>}
       {isRunning && <Stopwatch since={result.startedAt} />}
       {result.cut === "rows" && (
-        <span class="flag" title="Choose more with Rows, or export all">
+        <span class="flag" title="Increase Rows, or export all rows">
           there are more rows
         </span>
       )}
@@ -107,7 +107,7 @@ function ExportMenu({ result }: { result: Result }) {
       </button>
       <button
         class="button quiet"
-        title="All rows, straight from the server, as CSV"
+        title="All rows of the result, from the server, as CSV"
         onClick={() => exportAll(result.sql)}
       >
         <Icon name="download" />
@@ -132,7 +132,7 @@ function FailureBox({ result }: { result: Result }) {
         {code && <span>SQLSTATE {code}</span>}
         {requestId && <span>request {requestId}</span>}
         {result.rows && 0 < result.rows.length && (
-          <span>{count(result.rows.length)} rows came before it</span>
+          <span>{count(result.rows.length)} rows arrived before the error</span>
         )}
       </p>
     </div>
@@ -166,7 +166,7 @@ function GridHost({
 function EmptyWord({ tab }: { tab: Tab }) {
   const result = tab.result.value;
   if (tab.dropped.value)
-    return <Word text="These rows were dropped to make room for others. Run it again." />;
+    return <Word text="These rows were dropped to free memory. Run the statement again." />;
   if (result === null) return <Word text="Ctrl+Enter runs the statement at the cursor." />;
   if (result.outcome?.kind === "done") return <Word text={resultText(result.outcome)} />;
   if (result.rows?.length === 0 && result.outcome?.kind === "rows" && !result.outcome.failure) {

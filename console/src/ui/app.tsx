@@ -95,7 +95,7 @@ function Glance() {
     <button
       class={`glance ${state.value}`}
       onClick={() => (view.value = "server")}
-      aria-label="How the server is"
+      aria-label="State of the server"
     >
       <span
         class="lamp"
@@ -104,7 +104,7 @@ function Glance() {
         }
       />
       {state.value === "down" ? (
-        <b>no answer</b>
+        <b>no answer from the server</b>
       ) : (
         <>
           <Spark points={samples.value.map((sample) => sample.rowsPerSecond)} />
@@ -153,7 +153,7 @@ function DropZone() {
   }, []);
   return isOver.value ? (
     <div class="drop-zone">
-      <p>Drop to import</p>
+      <p>Drop the files to import them</p>
     </div>
   ) : null;
 }

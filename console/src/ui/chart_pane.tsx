@@ -37,7 +37,7 @@ export function ChartPane({ tab, result }: { tab: Tab; result: Result }) {
       />
       <div class="chart" ref={host} role="img" aria-label={describe(rows, columns)} />
       {columns.time === null && (
-        <p class="empty-word">No column has times, so there is nothing to draw over time.</p>
+        <p class="empty-word">No column has times, so there is no chart over time.</p>
       )}
       {columns.time !== null && columns.values.length === 0 && (
         <p class="empty-word">Choose a column of numbers.</p>
@@ -101,9 +101,9 @@ function ChartChoice({ rows, columns, onChange, onReset, leftOut }: ChoiceProps)
       </div>
       {0 < leftOut && <span class="flag">{leftOut} more series are not drawn</span>}
       <span class="grow" />
-      <span class="hint">Drag or wheel to zoom</span>
+      <span class="hint">Drag or turn the wheel to zoom</span>
       <button class="button quiet" onClick={onReset}>
-        Whole time
+        Whole range
       </button>
     </div>
   );

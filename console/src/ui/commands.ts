@@ -73,8 +73,8 @@ export const COMMANDS: Command[] = [
     key: "",
     run: () => shown.value.result.value && exportAll(shown.value.result.value.sql),
   },
-  { title: "Read the tables again", key: "", run: () => void refreshSchema() },
-  { title: "Light, dark, or as the system", key: "Alt+O", run: nextTheme },
+  { title: "Reload the tables", key: "", run: () => void refreshSchema() },
+  { title: "Colours: light, dark, or as the system", key: "Alt+O", run: nextTheme },
   { title: "List the keys", key: "F1", run: () => (overlay.value = "keys") },
   ...VIEWS.map((name, i) => ({
     title: `View: ${VIEW_NAMES[name]}`,
@@ -86,8 +86,8 @@ export const COMMANDS: Command[] = [
 /** Keys of the grid and the editor, which have no command. */
 export const MORE_KEYS: [string, string][] = [
   ["Alt+1 … Alt+9", "Show a tab"],
-  ["Ctrl+Space", "Complete"],
-  ["Ctrl+/", "Make a comment of the line"],
+  ["Ctrl+Space", "Open the suggestions"],
+  ["Ctrl+/", "Comment out the line"],
   ["Ctrl+F", "Search in the editor"],
   ["Arrows, Page, Home, End", "Move in the rows; with Shift select, with Ctrl to the end"],
   ["Ctrl+C, Ctrl+Shift+C", "Copy cells; with the names of the columns"],

@@ -18,10 +18,10 @@ export function HistoryList() {
         <SearchField filter={filter} what="Statements" />
         <button
           class="tool"
-          title="Forget all of it"
-          aria-label="Forget all of it"
+          title="Clear the history"
+          aria-label="Clear the history"
           onClick={() => {
-            if (confirm("Forget all statements that were run here?")) forgetAll();
+            if (confirm("Remove all statements from the history of this browser?")) forgetAll();
           }}
         >
           <Icon name="close" />
@@ -41,7 +41,7 @@ export function HistoryList() {
         ))}
       </ol>
       {shown.length === 0 && (
-        <p class="hint">{wanted === "" ? "Nothing was run here yet." : "Nothing is like that."}</p>
+        <p class="hint">{wanted === "" ? "No statement has been run here yet." : "No match."}</p>
       )}
     </section>
   );

@@ -19,7 +19,7 @@ export function ImportView() {
       <div class="page-head">
         <h1>Import</h1>
         <p class="muted">
-          CSV, TSV and their like, also as .gz or .zst. A file is one commit: all of it, or nothing.
+          CSV, TSV and other delimited text, also as .gz or .zst. A file is one commit.
         </p>
       </div>
       <button class="drop" onClick={() => input.current!.click()}>
@@ -147,12 +147,12 @@ function Form({ job }: { job: ImportJob }) {
           </select>
         </label>
         <label>
-          If there are rows
+          If the table exists
           <select
             value={options.mode}
             onChange={(event) => set({ mode: event.currentTarget.value as ImportOptions["mode"] })}
           >
-            <option value="append">add to them</option>
+            <option value="append">add the rows</option>
             <option value="overwrite">replace the table</option>
           </select>
         </label>
@@ -160,7 +160,7 @@ function Form({ job }: { job: ImportJob }) {
       <PreviewTable job={job} />
       <div class="form-foot">
         <span class="muted">
-          {known ? `${known.name} has ${plural(known.rows, "row")}` : "The table will be made"}
+          {known ? `${known.name} has ${plural(known.rows, "row")}` : "The table will be created"}
         </span>
         <span class="grow" />
         <button
@@ -237,9 +237,9 @@ function Sending({ job }: { job: ImportJob }) {
   const isAll = 1 <= sent;
   const word =
     job.state.value === "waiting"
-      ? "waits for the one before"
+      ? "waits for the file before it"
       : isAll
-        ? "sent, being committed"
+        ? "sent; the server commits it"
         : `${bytes(sent * job.file.size)} of ${bytes(job.file.size)}`;
   const speed =
     0.3 < seconds && !isAll && 0 < sent ? `${bytes((sent * job.file.size) / seconds)}/s` : "";
@@ -278,7 +278,7 @@ function Success({ job, result }: { job: ImportJob; result: Imported }) {
         {result.columns.map(({ name, type, errors }) => (
           <span key={name} class="made">
             <b>{name}</b> {type.toLowerCase()}
-            {0 < errors && <span class="bad"> {plural(errors, "fault")}</span>}
+            {0 < errors && <span class="bad"> {plural(errors, "bad value")}</span>}
           </span>
         ))}
       </div>
@@ -335,7 +335,7 @@ function Rejects({ id }: { id: string }) {
     return (
       <>
         <button class="button" onClick={() => void read()}>
-          What was not taken
+          Show rejected input
         </button>
         {error.value !== "" && <span class="bad">{error.value}</span>}
       </>
@@ -343,14 +343,14 @@ function Rejects({ id }: { id: string }) {
   }
   return (
     <div class="preview rejects">
-      <table aria-label="What was not taken">
+      <table aria-label="Rejected input">
         <thead>
           <tr>
             <th class="right">line</th>
             <th>column</th>
             <th>text</th>
-            <th>why</th>
-            <th>what became of it</th>
+            <th>reason</th>
+            <th>action</th>
           </tr>
         </thead>
         <tbody>

@@ -100,7 +100,7 @@ function Palette() {
             onRun={() => run(entry)}
           />
         ))}
-        {found.length === 0 && <p class="hint">Nothing is like that.</p>}
+        {found.length === 0 && <p class="hint">No match.</p>}
       </div>
     </>
   );
@@ -153,9 +153,9 @@ function Keys() {
         ))}
       </dl>
       <p class="hint">
-        On a Mac, Ctrl is also Command and Alt is Option. What the console is made of:{" "}
+        On a Mac, Ctrl is also Command and Alt is Option.{" "}
         <a href="/licenses.txt" target="_blank" rel="noreferrer">
-          licences
+          Licences of the libraries in the console
         </a>
       </p>
     </>

@@ -28,8 +28,8 @@ export function SchemaTree() {
         <SearchField filter={filter} what="Tables and columns" />
         <button
           class="tool"
-          title="Read the tables again"
-          aria-label="Read the tables again"
+          title="Reload the tables"
+          aria-label="Reload the tables"
           onClick={() => void refreshSchema()}
         >
           <Icon name="refresh" />
@@ -47,10 +47,10 @@ export function SchemaTree() {
 
 function emptyWord(wanted: string): string {
   if (schemaError.value !== "") return `The tables cannot be read: ${schemaError.value}`;
-  if (wanted !== "") return "Nothing is called so.";
+  if (wanted !== "") return "No table or column has this name.";
   return isLoading.value
     ? "Reading…"
-    : "There are no tables yet. Drop a CSV file anywhere on this page to make one.";
+    : "There are no tables yet. Drop a CSV file anywhere on this page to create one.";
 }
 
 function matches({ name, columns }: Table, wanted: string): boolean {
@@ -119,7 +119,7 @@ function ColumnNode({ column }: { column: TableColumn }) {
       role="treeitem"
       class="node column-node"
       onClick={() => insertText(quoteName(name))}
-      title={[`${name} ${type}`, ...notes, "Click to write it at the cursor"].join("\n")}
+      title={[`${name} ${type}`, ...notes, "Click to insert it at the cursor"].join("\n")}
     >
       <span class={`dot ${kindOf(type)} ${isDesignated ? "designated" : ""}`} aria-hidden="true" />
       <span class="name">{name}</span>

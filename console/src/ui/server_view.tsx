@@ -49,7 +49,7 @@ function Tiles() {
         name="Rows written"
         value={perSecond(last?.rowsPerSecond ?? NaN)}
         points={of((one) => one.rowsPerSecond)}
-        note={`${count(metrics.value.get("rows_written_total") ?? 0)} by lines since the start`}
+        note={`${count(metrics.value.get("rows_written_total") ?? 0)} in lines since the start`}
       />
       <Tile
         name="Log written"
@@ -61,7 +61,7 @@ function Tiles() {
         name="Statements"
         value={perSecond(last?.queriesPerSecond ?? NaN)}
         points={of((one) => one.queriesPerSecond)}
-        note={`${count(metrics.value.get("queries_running") ?? 0)} work now`}
+        note={`${count(metrics.value.get("queries_running") ?? 0)} running now`}
       />
       <Tile
         name="Memory"

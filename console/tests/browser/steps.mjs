@@ -235,7 +235,7 @@ async function charts({ page, shoot }) {
   const zoomed = (await timeAt(box.width - 4)) - (await timeAt(4));
   const part = zoomed / whole;
   assert(0.2 < part && part < 0.3, `a quarter was chosen, ${part} is shown`);
-  await page.locator("button", { hasText: "Whole time" }).click();
+  await page.locator("button", { hasText: "Whole range" }).click();
   await page.waitForTimeout(200);
   assert((await timeAt(box.width - 4)) - (await timeAt(4)) === whole);
 }
@@ -334,7 +334,7 @@ async function imports({ page, sql, shoot }) {
     /3 rows into site_load.*1 row left out/s,
   );
   assert.deepEqual((await sql("SELECT count() FROM site_load")).dataset, [[3]]);
-  await job.locator("button", { hasText: "What was not taken" }).click();
+  await job.locator("button", { hasText: "Show rejected input" }).click();
   await job.locator(".rejects td").first().waitFor(WAIT);
   const reject = await job.locator(".rejects tbody tr").first().locator("td").allTextContents();
   assert.deepEqual([reject[0], reject[1], reject[2]], ["4", "load", "lots"]);
