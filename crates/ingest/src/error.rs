@@ -44,7 +44,7 @@ pub enum Error {
     NoRecords { path: PathBuf },
     #[error("{} was read already", .path.display())]
     AlreadyRead { path: PathBuf },
-    #[error("{}: byte {offset} is zero: it is no delimited text, but binary", .path.display())]
+    #[error("{}: byte {offset} is zero: it is binary, not delimited text", .path.display())]
     Binary { path: PathBuf, offset: u64 },
     #[error(
         "{}: line {line}: the quote that opens at byte {offset} is never closed", .path.display()
@@ -177,7 +177,7 @@ pub enum Error {
     )]
     AllRejected { count: u64, reason: Reason, first: Box<Rejected>, list: PathBuf },
     #[error(
-        "{}: --skip-lines {wanted} is more than stand in the first {}: {skipped} lines",
+        "{}: --skip-lines {wanted} is more than there are in the first {}: {skipped} lines",
         .path.display(), ByteCount(*.bytes)
     )]
     SkipTooFar { path: PathBuf, wanted: u64, skipped: u64, bytes: u64 },
@@ -190,7 +190,7 @@ pub enum Error {
     )]
     ZstdWindow { path: PathBuf, max: ByteCount },
     #[error(
-        "{} is {kind}, and no delimited text: convert it to CSV or Parquet first; \
+        "{} is {kind}, not delimited text: convert it to CSV or Parquet first; \
          with --format csv or --delimiter it is read as it is",
         .path.display()
     )]
@@ -206,14 +206,14 @@ pub enum Error {
     )]
     InputChanged { path: PathBuf, before: u64, after: u64 },
     #[error(
-        "column `{column}` is {}, which alone is no time: \
+        "column `{column}` is {}, which is a time only in a unit: \
          say with --timestamp-format whether it is epoch_s, epoch_ms, epoch_us or epoch_ns",
         .ty.sql()
     )]
     TimestampNeedsFormat { column: String, ty: ColumnType },
     #[error(
         "{}: column `{column}` is to be the designated timestamp, \
-         but most of its values are no timestamps{}: say with --timestamp-format how they are \
+         but most of its values are not timestamps{}: say with --timestamp-format how they are \
          written",
         .path.display(), shown_example(.example)
     )]

@@ -204,11 +204,11 @@ pub enum RejectError {
     Disk(#[from] tidegate_platform::Error),
     #[error("more than {max} rejects, listed in {}; the last: {last}", .path.display())]
     TooMany { max: u64, path: PathBuf, last: Box<Rejected> },
-    #[error("{} would list the rejects, but there is a file that is no such list", .path.display())]
+    #[error("{} would list the rejects, but that file is not a list of rejects", .path.display())]
     Taken { path: PathBuf },
-    #[error("{} would list the rejects, but there is no such folder", .path.display())]
+    #[error("{} would list the rejects, but its directory does not exist", .path.display())]
     NoFolder { path: PathBuf },
-    #[error("{} would list the rejects, but it is a folder", .path.display())]
+    #[error("{} would list the rejects, but it is a directory", .path.display())]
     IsFolder { path: PathBuf },
 }
 

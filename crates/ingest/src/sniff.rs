@@ -166,7 +166,7 @@ pub enum SniffError {
     BadDialect { delimiter: Option<char>, quote: Option<char> },
     #[error("no column is called `{name}`, which is to be the designated timestamp")]
     NoDesignated { name: String },
-    #[error("most values of the designated timestamp `{name}` are no timestamps")]
+    #[error("most values of the designated timestamp `{name}` are not timestamps")]
     NotTimestamps {
         name: String,
         // A cell of the head that is no timestamp, and the byte of the head where its record

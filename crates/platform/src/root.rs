@@ -44,11 +44,11 @@ pub struct Root {
 #[non_exhaustive]
 #[expect(missing_docs, reason = "the message of a variant is its documentation")]
 pub enum RootError {
-    #[error("the path leads out of its folder, or nobody may open it")]
+    #[error("the path leads out of its directory, or must not be opened")]
     Refused,
     #[error("there is no such file")]
     NotFound,
-    #[error("it is no regular file")]
+    #[error("it is not a regular file")]
     NotAFile,
     #[error("there is such a file already")]
     Exists,

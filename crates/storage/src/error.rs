@@ -34,9 +34,9 @@ pub enum Error {
     TableExists { table: String },
     #[error("view `{view}` exists already")]
     ViewExists { view: String },
-    #[error("`{view}` is a view and no table")]
+    #[error("`{view}` is a view, not a table")]
     IsView { view: String },
-    #[error("`{table}` is a table and no view")]
+    #[error("`{table}` is a table, not a view")]
     NotAView { table: String },
     #[error("the database has {} tables, which is the most", limits::TABLES)]
     TooManyTables,

@@ -55,27 +55,27 @@ pub enum Reason {
     ColumnName { name: String, why: NameError },
     #[error("table '{table}' has neither tags nor fields in it")]
     NoColumns { table: String },
-    #[error("'{text}' stands where a tag is wanted, but has no '='")]
+    #[error("'{text}' is not a tag: it has no '='")]
     TagWithoutEquals { text: String },
-    #[error("tag '{column}' has an '=' in its value, which wants a backslash before it")]
+    #[error("tag '{column}' has an '=' in its value, which needs a backslash before it")]
     EqualsInTag { column: String },
-    #[error("'{text}' stands where a field is wanted, but has no '='")]
+    #[error("'{text}' is not a field: it has no '='")]
     FieldWithoutEquals { text: String },
     #[error("field '{column}' has value '{value}' which is no number, boolean or string")]
     BadValue { column: String, value: String },
     #[error("field '{column}' has a string whose quote is never closed")]
     OpenString { column: String },
-    #[error("a backslash stands at the end, with nothing behind it")]
+    #[error("a backslash is at the end, with nothing to escape")]
     OpenEscape,
     #[error("the connection ended within the line")]
     Cut,
     #[error("field '{column}' has a binary value, which this protocol version does not have")]
     BinaryValue { column: String },
-    #[error("'{text}' is no timestamp: digits, and n, t or m behind them at most, are one")]
+    #[error("'{text}' is not a timestamp: expected digits, with at most the suffix n, t or m")]
     BadTime { text: String },
     #[error("timestamp '{text}' is out of range")]
     TimeOutOfRange { text: String },
-    #[error("'{text}' stands behind the timestamp, where the line should end")]
+    #[error("'{text}' follows the timestamp, where the line should end")]
     AfterTime { text: String },
     #[error("the line is not UTF-8")]
     NotUtf8,

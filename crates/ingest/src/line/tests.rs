@@ -390,7 +390,7 @@ fn timestamps_count_what_the_precision_says_unless_a_suffix_does() {
         "t x=1 1.5\n",
         Precision::Nanos,
         TimeUnit::Micros,
-        "line 1: '1.5' is no timestamp: digits, and n, t or m behind them at most, are one",
+        "line 1: '1.5' is not a timestamp: expected digits, with at most the suffix n, t or m",
     );
 }
 
@@ -517,16 +517,16 @@ fn bad_lines_name_what_is_wrong() {
     for (line, expected) in [
         ("t\n", "table 't' has neither tags nor fields in it"),
         ("t 5\n", "table 't' has neither tags nor fields in it"),
-        ("t,a x=1\n", "'a' stands where a tag is wanted, but has no '='"),
-        ("t,a=b=c x=1\n", "tag 'a' has an '=' in its value, which wants a backslash before it"),
-        ("t a,b=1\n", "'a' stands where a field is wanted, but has no '='"),
-        ("t a=1 5 6\n", "'6' stands behind the timestamp, where the line should end"),
+        ("t,a x=1\n", "'a' is not a tag: it has no '='"),
+        ("t,a=b=c x=1\n", "tag 'a' has an '=' in its value, which needs a backslash before it"),
+        ("t a,b=1\n", "'a' is not a field: it has no '='"),
+        ("t a=1 5 6\n", "'6' follows the timestamp, where the line should end"),
         (
             "t a=1 b=2\n",
-            "'b=2' is no timestamp: digits, and n, t or m behind them at most, are one",
+            "'b=2' is not a timestamp: expected digits, with at most the suffix n, t or m",
         ),
         ("t a=\"b\n", "field 'a' has a string whose quote is never closed"),
-        ("t,a=b\\", "a backslash stands at the end, with nothing behind it"),
+        ("t,a=b\\", "a backslash is at the end, with nothing to escape"),
         ("t a=1\0\n", "the line has a NUL byte"),
         ("t,a=\0 a=1\n", "the line has a NUL byte"),
     ] {

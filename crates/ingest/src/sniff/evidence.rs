@@ -398,7 +398,7 @@ impl Evidence {
     }
 }
 
-/// Returns true if a text may have a format: most texts are no timestamps, which a cheap test
+/// Returns true if a text may have a format: most texts are not timestamps, which a cheap test
 /// shows.
 fn may_be(text: &[u8], format: &TimestampFormat) -> bool {
     match format {

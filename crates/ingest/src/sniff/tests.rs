@@ -276,7 +276,7 @@ fn the_designated_timestamp_is_what_its_format_says() {
     check_with(
         "ts,v\n2024-01-15,1\nx,1\n",
         &designated,
-        "error: most values of the designated timestamp `ts` are no timestamps",
+        "error: most values of the designated timestamp `ts` are not timestamps",
     );
     check_with("ts,v\n", &designated, ", header ts:TIMESTAMP(iso) v:VARCHAR");
     check_with(

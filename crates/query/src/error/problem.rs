@@ -184,7 +184,7 @@ pub enum ClauseProblem {
     #[error("LIMIT takes constant integers")]
     LimitBound,
     /// `LIMIT -m, n`: its lower bound counts from the end, its upper one from the start.
-    #[error("LIMIT counts from the end first, and from the start then")]
+    #[error("LIMIT cannot have a first bound from the end and a second one from the start")]
     LimitFromEndToStart,
     /// A clause needs a designated timestamp, and the rows have none.
     #[error("{clause} needs a designated timestamp: name one with (query) TIMESTAMP(column)")]
@@ -244,7 +244,7 @@ pub enum ClauseProblem {
         steps: u64,
     },
     /// A column that should be a designated timestamp is not a TIMESTAMP.
-    #[error("column `{column}` is no TIMESTAMP")]
+    #[error("column `{column}` is not a TIMESTAMP")]
     NoTimestamp {
         /// The column.
         column: String,
@@ -256,19 +256,19 @@ pub enum ClauseProblem {
         zone: String,
     },
     /// A text is not an offset from UTC.
-    #[error("'{offset}' is no offset like '+01:30'")]
+    #[error("'{offset}' is not an offset like '+01:30'")]
     Offset {
         /// The text as written.
         offset: String,
     },
     /// A text is not a length of time.
-    #[error("'{stride}' is no length of time like '15m': units are n U T s m h d w M y")]
+    #[error("'{stride}' is not a length of time like '15m': units are n U T s m h d w M y")]
     Stride {
         /// The text as written.
         stride: String,
     },
     /// A unit of time does not exist.
-    #[error("'{unit}' is no unit of time: units are n u U T s m h d w M y")]
+    #[error("'{unit}' is not a unit of time: units are n u U T s m h d w M y")]
     Unit {
         /// The unit as written.
         unit: String,
@@ -342,7 +342,7 @@ pub enum ClauseProblem {
     TimeRange,
     /// A time pattern has percent signs.
     #[error(
-        "'{pattern}' is no pattern of PostgreSQL: write %Y-%m-%d %H:%M:%S as \
+        "'{pattern}' is not a pattern of PostgreSQL: write %Y-%m-%d %H:%M:%S as \
          YYYY-MM-DD HH24:MI:SS"
     )]
     PercentPattern {
@@ -365,7 +365,7 @@ pub enum ClauseProblem {
         pattern: String,
     },
     /// A text does not match its time pattern.
-    #[error("'{text}' is no time by the pattern '{pattern}'{reason}")]
+    #[error("'{text}' is not a time by the pattern '{pattern}'{reason}")]
     TimeByPattern {
         /// The text.
         text: String,
@@ -440,7 +440,7 @@ impl fmt::Display for PatternProblem {
             PatternProblem::Conflict { field } => {
                 write!(f, ": {field} says otherwise than a field before it")
             }
-            PatternProblem::NotInCalendar => f.write_str(": no calendar or clock has it"),
+            PatternProblem::NotInCalendar => f.write_str(": there is no such date or time"),
             PatternProblem::NotRead { field } => write!(f, ": {field} is written, and not read"),
         }
     }
@@ -515,7 +515,7 @@ pub enum TextProblem {
         expected: &'static str,
     },
     /// The date or time does not exist.
-    #[error("no calendar or clock has it")]
+    #[error("there is no such date or time")]
     NotInCalendar,
     /// The value is out of the range of the type.
     #[error("out of range")]

@@ -333,7 +333,7 @@ mod tests {
         let located = locate("SELECT 1\nWHERE d > '2013-13'", error);
         assert_eq!(
             located.to_string(),
-            "line 2, column 11: '2013-13' is not a valid DATE: no calendar or clock has it"
+            "line 2, column 11: '2013-13' is not a valid DATE: there is no such date or time"
         );
     }
 

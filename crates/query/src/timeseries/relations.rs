@@ -302,7 +302,11 @@ mod tests {
         check(Some(8), -5, "none");
         check(Some(-4), 0, "7..10");
         check(Some(-40), 0, "1..10");
-        check(Some(-4), 2, "error: LIMIT counts from the end first, and from the start then");
+        check(
+            Some(-4),
+            2,
+            "error: LIMIT cannot have a first bound from the end and a second one from the start",
+        );
         check(None, i64::MIN, "1..10");
     }
 }

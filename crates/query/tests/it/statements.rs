@@ -135,7 +135,7 @@ const ERRORS: &[(&str, &str)] = &[
     (
         "SELECT CAST('2025-13-01' AS TIMESTAMP)",
         "InvalidDatetime at 1:13: line 1, column 13: '2025-13-01' is not a valid \
-                    TIMESTAMP: no calendar or clock has it",
+                    TIMESTAMP: there is no such date or time",
     ),
     (
         "SELECT CAST(1 AS NOTYPE)",
@@ -148,12 +148,12 @@ const ERRORS: &[(&str, &str)] = &[
     (
         "SELECT * FROM trades WHERE ts IN '2025-13'",
         "InvalidDatetime at 1:34: line 1, column 34: '2025-13' is not a valid TIMESTAMP: \
-                    no calendar or clock has it",
+                    there is no such date or time",
     ),
     (
         "SELECT * FROM trades LIMIT -3, 2",
-        "InvalidParameter at 1:29: line 1, column 29: LIMIT counts from the end first, \
-                    and from the start then",
+        "InvalidParameter at 1:29: line 1, column 29: LIMIT cannot have a first bound \
+                    from the end and a second one from the start",
     ),
     (
         "SELECT * FROM trades SAMPLE BY 1x",

@@ -136,7 +136,9 @@ impl Files {
         }
         match error {
             RootError::NotFound => CopyError::new("58P01", format!("there is no file `{path}`")),
-            RootError::NotAFile => CopyError::new("42809", format!("`{path}` is no regular file")),
+            RootError::NotAFile => {
+                CopyError::new("42809", format!("`{path}` is not a regular file"))
+            }
             RootError::Exists => CopyError::new("58P02", format!("`{path}` exists already")),
             RootError::Io(source) if source.is_no_space() => {
                 CopyError::new("53100", sentence(source))

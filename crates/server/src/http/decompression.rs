@@ -29,7 +29,7 @@ pub(crate) enum DecompressError {
     TooLarge { max: usize },
     #[error("the body is no {name}: {error}")]
     Malformed { name: &'static str, error: io::Error },
-    #[error("the body is no text of several parts: {0}")]
+    #[error("the body is not a valid multipart form: {0}")]
     NotParts(&'static str),
 }
 
@@ -320,6 +320,6 @@ mod tests {
             b"t v=1i 1\nt v=2i 2"
         );
         let error = decompress(&gzip(&body[..20]), &body_encoding, 1_000).unwrap_err();
-        assert_eq!(error, "the body is no text of several parts: it has no last boundary");
+        assert_eq!(error, "the body is not a valid multipart form: it has no last boundary");
     }
 }

@@ -36,7 +36,7 @@ fn a_view_takes_no_rows_and_no_change_of_columns() {
     let (_, database) = new_database();
     database.create_view("v", view("SELECT 1")).unwrap();
     let before = read(&database);
-    let expected = "`v` is a view and no table";
+    let expected = "`v` is a view, not a table";
     refused(database.begin_import(ImportTarget::Existing("v")), expected);
     let replacing = ImportTarget::Replacing { name: "v", schema: schema() };
     refused(database.begin_import(replacing), expected);
@@ -59,8 +59,8 @@ fn tables_and_views_are_dropped_as_what_they_are() {
     let (disk, database) = new_database();
     database.create_table("t", schema()).unwrap();
     database.create_view("v", view("SELECT 1")).unwrap();
-    refused(database.drop_tables(&["t", "v"]), "`v` is a view and no table");
-    refused(database.drop_views(&["v", "t"]), "`t` is a table and no view");
+    refused(database.drop_tables(&["t", "v"]), "`v` is a view, not a table");
+    refused(database.drop_views(&["v", "t"]), "`t` is a table, not a view");
     refused(database.drop_views(&["w"]), "table `w` does not exist");
     assert_eq!(database.tables().len(), 2);
     database.drop_relations(&["v", "t"]).unwrap();

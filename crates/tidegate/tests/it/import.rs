@@ -75,7 +75,7 @@ fn a_bad_timestamp_is_a_reject_in_a_new_table_too() {
     import("c", &["--on-error", "abort"]).fails(1, &[expected]);
     world.file("x.csv", "ts,n,s\n2025-01-01,1,a\nsoon,2,b\nlater,3,c\n");
     let expected = "x.csv: column `ts` is to be the designated timestamp, but most of its values \
-                    are no timestamps, such as `soon` in line 3: say with --timestamp-format how \
+                    are not timestamps, such as `soon` in line 3: say with --timestamp-format how \
                     they are written";
     import("c", &[]).fails(1, &[expected]);
     assert_eq!(world.run(&["tables", "--format", "ndjson"]).succeeds().lines().count(), 2);

@@ -221,8 +221,8 @@ fn integers_are_times_only_with_a_declared_unit() {
         options.columns = ColumnSource::Infer;
         options.dialect.header = Header::Present;
     });
-    let expected = "column `ts` is BIGINT, which alone is no time: say with --timestamp-format \
-                    whether it is epoch_s, epoch_ms, epoch_us or epoch_ns";
+    let expected = "column `ts` is BIGINT, which is a time only in a unit: say with \
+                    --timestamp-format whether it is epoch_s, epoch_ms, epoch_us or epoch_ns";
     assert_eq!(error.to_string(), expected);
 }
 
@@ -355,5 +355,5 @@ fn a_list_of_rejects_that_cannot_be_is_refused_at_once() {
     let error = refused(&world(), b"2021-03-01,a,1\n", |options| {
         options.rejects = RejectList::File("/nowhere/list.ndjson".into());
     });
-    assert!(error.to_string().contains("no such folder"), "{error}");
+    assert!(error.to_string().contains("its directory does not exist"), "{error}");
 }

@@ -435,10 +435,7 @@ fn counts_that_lead_far_away_are_noted() {
 
 #[test]
 fn json_is_refused_as_delimited_text() {
-    check_error(
-        &["{\"ts\": 1, \"v\": 2}\n{\"ts\": 2, \"v\": 3}\n"],
-        "is JSON, and no delimited text",
-    );
+    check_error(&["{\"ts\": 1, \"v\": 2}\n{\"ts\": 2, \"v\": 3}\n"], "is JSON, not delimited text");
     check_error(&["[{\"ts\": 1}]\n"], "is JSON");
     check_error(&["[1,2]\n[3,4]\n"], "is JSON");
     check_error(&["[1, null]\r\n[3, -4.5e2]\r\n"], "is JSON");

@@ -188,6 +188,6 @@ c\t3
     }
     let wrong = errors.lines().filter(|line| line.contains("ERROR")).collect::<Vec<_>>();
     assert_eq!(wrong.len(), 1, "{errors}");
-    assert!(wrong[0].contains("`of_side` is a view and no table"), "{errors}");
+    assert!(wrong[0].contains("`of_side` is a view, not a table"), "{errors}");
     server.stop();
 }
