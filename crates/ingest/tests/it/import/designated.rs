@@ -84,7 +84,7 @@ fn a_column_of_other_things_is_no_timestamp() {
     };
     let says = |example: &str| {
         format!(
-            "/a.csv: column `ts` is to be the designated timestamp, but most of its values are no \
+            "/a.csv: column `ts` is to be the designated timestamp, but most of its values are not \
              timestamps{example}: say with --timestamp-format how they are written"
         )
     };
