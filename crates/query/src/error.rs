@@ -114,7 +114,7 @@ pub enum Error {
         ty: String,
     },
     /// The user lacks the privilege for a statement.
-    #[error("permission denied: a {role} may not do {privilege}")]
+    #[error("permission denied: the role {role} does not permit {privilege}")]
     Denied {
         /// The role of the user.
         role: &'static str,
@@ -278,7 +278,7 @@ pub enum Error {
     },
     /// A value is too long to be stored.
     #[error(
-        "a value for column `{column}` has {bytes} bytes, more than {} are not stored",
+        "a value for column `{column}` has {bytes} bytes, and the limit is {}",
         limits::VALUE_BYTES
     )]
     ValueTooLong {

@@ -314,7 +314,7 @@ pub enum ClauseProblem {
         right: String,
     },
     /// A FILL would make too many rows.
-    #[error("FILL would make {rows} rows, more than {most} are not made")]
+    #[error("FILL would make {rows} rows, and the limit is {most}")]
     FillRows {
         /// The number of rows, as far as they were counted.
         rows: u64,
@@ -494,7 +494,7 @@ pub enum SettingProblem {
         name: String,
     },
     /// The session has too many settings.
-    #[error("{} settings are set already, more are not kept", limits::SESSION_SETTINGS)]
+    #[error("{} settings are set already, which is the limit", limits::SESSION_SETTINGS)]
     TooMany,
     /// The settings of the session are too long together.
     #[error(

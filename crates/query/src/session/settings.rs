@@ -513,7 +513,7 @@ mod tests {
             set(&session, &own(number), Some("on")).expect("settings-2");
         }
         let error = set(&session, "my.last", Some("on")).unwrap_err().to_string();
-        assert_eq!(error, "256 settings are set already, more are not kept");
+        assert_eq!(error, "256 settings are set already, which is the limit");
         set(&session, &own(7), Some("off")).expect("it is there already");
         set(&session, &own(8), None).expect("one is less");
         set(&session, "my.last", Some("on")).expect("settings-2");

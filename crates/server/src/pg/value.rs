@@ -106,7 +106,7 @@ fn scalar(
             .ok_or_else(|| ErrorResponse::new("22P02", format!("parameter {number} is no bytea")));
     }
     if is_time(oid) && matches!(read.trim(), "infinity" | "-infinity") {
-        return Err(ErrorResponse::new("22008", "infinite timestamps are not kept"));
+        return Err(ErrorResponse::new("22008", "infinite timestamps are not supported"));
     }
     made(oid, source, read).ok_or_else(|| {
         ErrorResponse::new("22P02", format!("parameter {number} is no value of its type"))
@@ -118,7 +118,7 @@ pub(super) fn copied_text(ty: PgType, value: &[u8]) -> Result<String, ErrorRespo
     let read = binary(ty.oid, value)?;
     let read = read.ok_or_else(|| ErrorResponse::new("22P03", "incorrect binary data format"))?;
     match is_time(ty.oid) && read == "infinity" {
-        true => Err(ErrorResponse::new("22008", "infinite timestamps are not kept")),
+        true => Err(ErrorResponse::new("22008", "infinite timestamps are not supported")),
         false => Ok(read),
     }
 }

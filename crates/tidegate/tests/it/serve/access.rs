@@ -121,7 +121,7 @@ fn a_reader_reads() {
     let key = "SELECT set_config('auth.admin_password', 'x', false)";
     check(&exec(&server, key, &reader), 400, r#""code":"55P02""#);
     let log = server.log();
-    let expected = "permission denied: a reader may not do DROP TABLE";
+    let expected = "permission denied: the role reader does not permit DROP TABLE";
     assert!(log.lines().any(|it| it.contains("audit") && it.contains(expected)), "{log}");
     server.stop();
 }
