@@ -126,7 +126,7 @@ pub struct FileStamp {
 }
 
 /// An open file. All offsets are absolute, so that threads can share it.
-#[expect(clippy::len_without_is_empty, reason = "whether a file is empty interests nobody")]
+#[expect(clippy::len_without_is_empty, reason = "no caller asks whether a file is empty")]
 pub trait DiskFile: Send + Sync + Debug {
     /// The path it was opened under.
     fn path(&self) -> &Path;

@@ -91,7 +91,7 @@ pub(crate) async fn serve(
         };
         if name.is_none() {
             server.metrics.auth_failures.add(1);
-            server.log.warn_limited("ilp", format_args!("{peer}: it is nobody with a key"));
+            server.log.warn_limited("ilp", format_args!("{peer}: the client has no valid key"));
             return;
         }
     }

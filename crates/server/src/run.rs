@@ -238,8 +238,8 @@ fn check_reach(config: &Config) -> Result<Vec<String>> {
         && !config.tcp.allow_anonymous
         && config.tcp.auth_file.is_none()
     {
-        let advice = "ilp.tcp.auth_file names the keys of those who may send, and \
-                      ilp.tcp.allow_anonymous = true lets everybody";
+        let advice = "set ilp.tcp.auth_file to a file with the keys of clients, or \
+                      ilp.tcp.allow_anonymous = true";
         return Err(Error::Open { key: "ilp.tcp.listen", address, advice });
     }
     let asks_http = config.http.auth != Auth::Off;

@@ -242,7 +242,7 @@ fn read_definition(file: &std::path::Path, session: &Session) -> Result<Definiti
         tell(&format!("tidegate: import: {}: {notice}", file.display()));
     }
     if definition.has_settings() {
-        let notice = "DEDUP and TTL are not taken over: ALTER TABLE sets them";
+        let notice = "DEDUP and TTL are ignored: use ALTER TABLE to set them";
         tell(&format!("tidegate: import: {}: {notice}", file.display()));
     }
     Ok(Definition {

@@ -329,7 +329,7 @@ impl Connection {
             // Rows that a COPY no longer takes, and answers to no question, are ignored.
             Message::CopyData(_) | Message::CopyDone | Message::CopyFail(_) => Ok(()),
             Message::Password(_) => {
-                Err(ErrorResponse::fatal("08P01", "nobody has asked for a password").into())
+                Err(ErrorResponse::fatal("08P01", "no password was requested").into())
             }
         }
     }

@@ -38,10 +38,10 @@ const TABLES: &str = "SELECT table_name AS \"table\", table_row_count AS rows, \
     FROM tables() ORDER BY table_name";
 
 const HELP: &str = "\
-Statements end with ; and may take several lines. Ctrl-C ends one, Ctrl-D or \\q ends the prompt.
+Statements end with ; and can span lines. Ctrl-C cancels a statement, Ctrl-D ends the prompt.
   \\dt         list the tables
-  \\d TABLE    show a table's columns and how they are stored
-  \\timing     show the time of each statement, or no longer
+  \\d TABLE    show the columns of a table and how they are stored
+  \\timing     turn the time of each statement on or off
   \\?          this help
   \\q          quit
 ";
@@ -149,7 +149,7 @@ impl Prompt<'_> {
             Line::Tables => self.tables(),
             Line::Describe(table) => self.describe(table),
             Line::Unknown(word) => {
-                tell(&format!("{word} is no command; \\? lists them"));
+                tell(&format!("{word} is not a command; \\? lists the commands"));
                 Ok(())
             }
             Line::Statements => self.statements(line),
