@@ -660,7 +660,7 @@ mod tests {
         check_refused(
             "http.listen",
             "9000",
-            "the configuration key `http.listen` cannot be `9000`: it is an address and a port, \
+            "the configuration key `http.listen` cannot be `9000`: expected an address and a port, \
              like 127.0.0.1:9000, or none",
         );
         check_refused(

@@ -160,11 +160,11 @@ const TLS_MODES: &[(&str, TlsMode)] =
     &[("off", TlsMode::Off), ("allow", TlsMode::Allow), ("require", TlsMode::Require)];
 
 pub(super) const AUTH: Format<Auth> = Format {
-    parse: |text| one_of(AUTHS, text).ok_or("it is auto, required or off"),
+    parse: |text| one_of(AUTHS, text).ok_or("expected auto, required or off"),
     show: |auth| name_of(AUTHS, auth),
 };
 pub(super) const TLS_MODE: Format<TlsMode> = Format {
-    parse: |text| one_of(TLS_MODES, text).ok_or("it is off, allow or require"),
+    parse: |text| one_of(TLS_MODES, text).ok_or("expected off, allow or require"),
     show: |mode| name_of(TLS_MODES, mode),
 };
 /// `scram-sha-256,password`, perhaps as a list in brackets.
@@ -186,7 +186,7 @@ pub(super) const SECRET: Format<Secret> =
 
 fn auth_methods(text: &str) -> Parsed<Vec<AuthMethod>> {
     let methods = elements(text).map(|name| one_of(METHODS, name)).collect::<Option<Vec<_>>>();
-    methods.ok_or("it is a list of scram-sha-256, password and trust")
+    methods.ok_or("expected a list of scram-sha-256, password and trust")
 }
 
 fn origins(text: &str) -> Parsed<Vec<String>> {
@@ -199,7 +199,7 @@ fn origins(text: &str) -> Parsed<Vec<String>> {
     };
     let names = elements(text).filter(|name| !name.is_empty());
     let origins = names.map(origin).collect::<Option<Vec<_>>>();
-    origins.ok_or("it is a list of origins, like https://grafana.example:3000")
+    origins.ok_or("expected a list of origins, like https://grafana.example:3000")
 }
 
 fn hosts(text: &str) -> Parsed<Vec<String>> {
@@ -209,7 +209,7 @@ fn hosts(text: &str) -> Parsed<Vec<String>> {
     };
     let names = elements(text).filter(|name| !name.is_empty());
     let hosts = names.map(host).collect::<Option<Vec<_>>>();
-    hosts.ok_or("it is a list of host names without ports, like db.example, or *")
+    hosts.ok_or("expected a list of host names without ports, like db.example, or *")
 }
 
 /// Parses a password or a verifier of one. A text that begins as a verifier must be one: mistyped,

@@ -42,14 +42,14 @@ pub(super) const SPAN: Format<Duration> = Format { parse: span, show: span_text 
 pub(super) const INTERVAL: Format<Duration> = Format {
     parse: |text| {
         let interval = span(text)?;
-        (!interval.is_zero()).then_some(interval).ok_or("it is a time such as 100ms, and not 0")
+        (!interval.is_zero()).then_some(interval).ok_or("expected a time such as 100ms, and not 0")
     },
     show: span_text,
 };
 pub(super) const SWITCH: Format<bool> = Format { parse: switch, show: bool::to_string };
 pub(super) const NAME: Format<String> = Format {
     parse: |text| match text.trim() {
-        "" => Err("it is a name"),
+        "" => Err("expected a name"),
         _ => Ok(text.to_owned()),
     },
     show: String::clone,
@@ -64,24 +64,24 @@ pub(super) const DIRECTORY: Format<Option<PathBuf>> = Format {
 pub(super) const LOG_LEVELS: Format<LogLevels> = Format {
     parse: |text| {
         let levels = LogLevels::parse(text);
-        levels.ok_or("it is info, warn or off, and for targets like warn,audit=info")
+        levels.ok_or("expected info, warn or off, and for targets like warn,audit=info")
     },
     show: LogLevels::to_string,
 };
 pub(super) const DURABILITY: Format<Durability> = Format {
-    parse: |text| one_of(DURABILITIES, text).ok_or("it is sync or async"),
+    parse: |text| one_of(DURABILITIES, text).ok_or("expected sync or async"),
     show: |value| name_of(DURABILITIES, value),
 };
 pub(super) const ON_BAD_LINE: Format<OnBadLine> = Format {
-    parse: |text| one_of(EFFECTS, text).ok_or("it is continue or disconnect"),
+    parse: |text| one_of(EFFECTS, text).ok_or("expected continue or disconnect"),
     show: |value| name_of(EFFECTS, value),
 };
 pub(super) const PRECISION: Format<Precision> = Format {
-    parse: |text| Precision::parse(text).ok_or("it is one of n, ns, u, us, ms, s, m, h"),
+    parse: |text| Precision::parse(text).ok_or("expected one of n, ns, u, us, ms, s, m, h"),
     show: |value| name_of(PRECISIONS, value),
 };
 pub(super) const PARTITION: Format<PartitionUnit> = Format {
-    parse: |text| PartitionUnit::parse(text).ok_or("it is none, hour, day, week, month or year"),
+    parse: |text| PartitionUnit::parse(text).ok_or("expected none, hour, day, week, month or year"),
     show: |unit| unit.sql().to_owned(),
 };
 pub(super) const INTEGER_TYPE: Format<ColumnType> =
@@ -102,7 +102,7 @@ pub(super) const BODY: Format<usize> = Format {
 /// The most bytes of a message of PostgreSQL's protocol: its length is a signed number of four
 /// bytes.
 pub(super) const MESSAGE: Format<usize> = Format {
-    parse: |text| bytes_within(text, 1 << 10..=1 << 30, "it is a size from 1KiB to 1GiB"),
+    parse: |text| bytes_within(text, 1 << 10..=1 << 30, "expected a size from 1KiB to 1GiB"),
     ..BYTES
 };
 pub(super) const REJECTED_TEXT: Format<usize> =
@@ -119,24 +119,24 @@ pub(super) const COLUMNS: Format<usize> = Format {
     ..number()
 };
 pub(super) const COMMIT_ROWS: Format<usize> = Format {
-    parse: |text| within(text, 1..=4_194_304, "it is a number from 1 to 4194304"),
+    parse: |text| within(text, 1..=4_194_304, "expected a number from 1 to 4194304"),
     ..number()
 };
 pub(super) const JOBS: Format<NonZeroUsize> = Format {
     parse: |text| {
-        let count = within(text, 1..=64, "it is a number from 1 to 64")?;
+        let count = within(text, 1..=64, "expected a number from 1 to 64")?;
         Ok(NonZeroUsize::new(count).expect("it is at least 1"))
     },
     ..number()
 };
 pub(super) const WAITING_JOBS: Format<usize> =
-    Format { parse: |text| within(text, 0..=10_000, "it is a number up to 10000"), ..number() };
+    Format { parse: |text| within(text, 0..=10_000, "expected a number up to 10000"), ..number() };
 pub(super) const REJECTS: Format<usize> = Format {
-    parse: |text| within(text, 0..=1_000_000, "it is a number up to 1000000"),
+    parse: |text| within(text, 0..=1_000_000, "expected a number up to 1000000"),
     ..number()
 };
 pub(super) const THREADS: Format<Option<NonZeroUsize>> = Format {
-    parse: |text| within(text, 0..=1_024, "it is at most 1024; 0 for all").map(NonZeroUsize::new),
+    parse: |text| within(text, 0..=1_024, "at most 1024; 0 for all").map(NonZeroUsize::new),
     show: |threads| threads.map_or(0, NonZeroUsize::get).to_string(),
 };
 
@@ -185,11 +185,11 @@ fn listener(text: &str) -> Parsed<Option<SocketAddr>> {
     }
     let local = text.strip_prefix("localhost:").and_then(|port| port.parse().ok());
     let found = local.map(|port| address([127, 0, 0, 1], port)).or_else(|| text.parse().ok());
-    found.map(Some).ok_or("it is an address and a port, like 127.0.0.1:9000, or none")
+    found.map(Some).ok_or("expected an address and a port, like 127.0.0.1:9000, or none")
 }
 
 fn parse_number<T: FromStr>(text: &str) -> Parsed<T> {
-    text.parse().map_err(|_| "it is a whole number")
+    text.parse().map_err(|_| "expected a whole number")
 }
 
 fn within(text: &str, range: RangeInclusive<usize>, why: &'static str) -> Parsed<usize> {
@@ -199,7 +199,7 @@ fn within(text: &str, range: RangeInclusive<usize>, why: &'static str) -> Parsed
 
 fn size(text: &str) -> Parsed<ByteCount> {
     let size = ByteCount::parse(text).filter(|size| size.0 > 0);
-    size.ok_or("it is a size such as 512MiB or 2GiB")
+    size.ok_or("expected a size such as 512MiB or 2GiB")
 }
 
 fn bytes(text: &str) -> Parsed<usize> {
@@ -222,7 +222,7 @@ fn span(text: &str) -> Parsed<Duration> {
     let unit_ms = if text == "0" { Some(0) } else { one_of(&SPAN_UNITS, unit) };
     let number = number.parse::<u64>().ok();
     let millis = number.zip(unit_ms).and_then(|(number, unit_ms)| number.checked_mul(unit_ms));
-    millis.map(Duration::from_millis).ok_or("it is a time such as 500ms, 5s, 2m, 1h or 3d")
+    millis.map(Duration::from_millis).ok_or("expected a time such as 500ms, 5s, 2m, 1h or 3d")
 }
 
 /// Formats a time in the largest unit of which it is a whole number.
@@ -246,7 +246,7 @@ fn switch(text: &str) -> Parsed<bool> {
     match text {
         "true" | "on" | "1" => Ok(true),
         "false" | "off" | "0" => Ok(false),
-        _ => Err("it is true or false"),
+        _ => Err("expected true or false"),
     }
 }
 
@@ -256,7 +256,7 @@ fn integer_type(text: &str) -> Parsed<ColumnType> {
         "INT" | "INTEGER" => Ok(ColumnType::Int32),
         "SMALLINT" | "SHORT" => Ok(ColumnType::Int16),
         "TINYINT" | "BYTE" => Ok(ColumnType::Int8),
-        _ => Err("it is BIGINT, INT, SMALLINT or TINYINT"),
+        _ => Err("expected BIGINT, INT, SMALLINT or TINYINT"),
     }
 }
 
@@ -274,7 +274,7 @@ fn retention(text: &str) -> Parsed<Option<Ttl>> {
     let is_whole = seconds.is_multiple_of(unit_seconds) && time.subsec_nanos() == 0;
     let count = u32::try_from(seconds / unit_seconds).ok().filter(|_| is_whole);
     let ttl = count.map(|count| Ttl { count, unit });
-    ttl.map(Some).ok_or("it is a time in whole hours or days, such as 12h or 3d, or 0 for ever")
+    ttl.map(Some).ok_or("expected a time in whole hours or days, such as 12h or 3d, or 0 for ever")
 }
 
 fn ttl_text(ttl: &Option<Ttl>) -> String {
