@@ -72,7 +72,7 @@ Examples:
 
 Every key can also be set in the environment (ilp.tcp.commit_rows is TIDEGATE_ILP_TCP_COMMIT_ROWS)
 and in a TOML file. The command line takes precedence over the environment, and the environment over
-the file. `tidegate config print` shows all keys. PostgreSQL's protocol is set by pg.listen.
+the file. `tidegate config print` shows all keys; pg.listen is the address of PostgreSQL's protocol.
 SIGTERM and Ctrl-C stop the server after it has committed the rows that it has read.";
 
 const USER_EXAMPLES: &str = "\
