@@ -260,7 +260,8 @@ fn check_reach(config: &Config) -> Result<Vec<String>> {
     let mut warnings = login_warnings(config);
     let files = raise_descriptor_limit().unwrap_or(u64::MAX);
     if files < FILES_ADVISED {
-        warnings.push(format!("open file limit {files} is low, {FILES_ADVISED} advised"));
+        warnings
+            .push(format!("only {files} files can be open: raise ulimit -n to {FILES_ADVISED}"));
     }
     Ok(warnings)
 }

@@ -598,7 +598,7 @@ fn note_partial(
     rejected: u64,
 ) {
     let (server, peer) = (context.server, context.peer);
-    server.log.warn_limited("ilp", format_args!("{peer}: {rejected} lines were left out"));
+    server.log.warn_limited("ilp", format_args!("{peer}: rejected lines: {rejected}"));
     let (now, peer) = (server.clock.now_micros(), peer.to_string());
     for parse_error in parse_errors {
         if context.reject_limit.allows(Instant::now()) {
