@@ -37,6 +37,7 @@ mod distinct_counts;
 mod empty_unions;
 mod final_forms;
 mod masked_keys;
+mod large_limits;
 mod tables;
 mod views;
 mod using_joins;

@@ -166,6 +166,8 @@ pub enum Corruption {
         GIVE_UP
     )]
     DamagedGroup { what: Box<Corruption> },
+    #[error("the header of the log file is damaged ({what}){}", GIVE_UP)]
+    DamagedLogHeader { what: Box<Corruption> },
     #[error("the log file was cut: it has {actual} bytes, and had {expected} on disk{}", GIVE_UP)]
     CutLog { expected: u64, actual: u64 },
 }

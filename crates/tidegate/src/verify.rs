@@ -89,18 +89,16 @@ fn list_lost(lost: &[LostCommits], what: &str) -> Result<()> {
         sql::print(&format!("{what}: {commits} of table {}\n", printable(&table)))?;
     }
     if lost.is_empty() {
-        sql::print(&format!("{what}: no known commit\n"))?;
+        sql::print(&format!("{what}: no commit whose record can be read\n"))?;
     }
     Ok(())
 }
 
 /// True if a repair of the log removes the problem.
 fn is_of_log(problem: &StorageError) -> bool {
-    use Corruption::{CutLog, DamagedGroup, DurableGroup};
-    matches!(
-        problem,
-        StorageError::Corrupt { what: DurableGroup | DamagedGroup { .. } | CutLog { .. }, .. }
-    )
+    use Corruption::{CutLog, DamagedGroup, DamagedLogHeader, DurableGroup};
+    let StorageError::Corrupt { what, .. } = problem else { return false };
+    matches!(what, DurableGroup | DamagedGroup { .. } | DamagedLogHeader { .. } | CutLog { .. })
 }
 
 fn totals(report: &VerifyReport, nanos: u64) -> String {

@@ -22,6 +22,7 @@ use super::distinct_counts::{AGGREGATE_STATISTICS, DistinctCounts};
 use super::empty_unions::{EmptyUnions, PROPAGATE_EMPTY};
 use super::final_forms::FinalForms;
 use super::float_joins::FloatJoinKeys;
+use super::large_limits::{LargeLimits, PUSHDOWN_SORT};
 use super::masked_keys::MaskedKeys;
 use super::null_keys::{ELIMINATE_CROSS_JOIN, EXTRACT_EQUIJOIN, NullKeys};
 use super::order::OrderedScans;
@@ -71,6 +72,8 @@ pub(crate) fn physical_rules() -> Vec<Arc<dyn PhysicalOptimizerRule + Send + Syn
         rules[at] = Arc::new(DistinctCounts { inner: Arc::clone(&rules[at]) });
     }
     rules.insert(counted.map_or(1, |at| at + 1), Arc::new(AggregatePushdown));
+    let sorted = rules.iter().position(|rule| rule.name() == PUSHDOWN_SORT);
+    rules.insert(sorted.unwrap_or(rules.len()), Arc::new(LargeLimits));
     rules.into_iter().map(with_barriers).map(|inner| Arc::new(Stoppable { inner }) as _).collect()
 }
 

@@ -64,8 +64,8 @@ pub(crate) fn read_behind(
     found: &mut dyn FnMut(Lsn, RecordAfterDamage<'_>) -> Result<()>,
 ) -> Result<()> {
     let files = list_files(disk, dir)?;
-    // A file without a header is skipped.
-    let files = files.iter().filter_map(|file| OpenFile::open(disk, file, log).ok());
+    // A file that cannot be read is skipped.
+    let files = files.iter().filter_map(|file| OpenFile::open_for_repair(disk, file, log).ok());
     let mut files = files.peekable();
     while let Some(file) = files.next() {
         // wal-4.

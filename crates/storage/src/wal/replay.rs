@@ -266,7 +266,36 @@ pub(crate) fn is_unused(disk: &dyn Disk, path: &Path) -> Result<bool> {
 
 impl OpenFile {
     pub(super) fn open(disk: &dyn Disk, file: &LogFile, log: u64) -> Result<OpenFile> {
-        let LogFile { first, path } = file.clone();
+        OpenFile::open_with(disk, file, |page| {
+            decode_file_header(page, log, file.first).map_err(|error| match error {
+                DecodeError::Corrupt { offset, what } => {
+                    let what = Corruption::DamagedLogHeader { what: Box::new(what) };
+                    DecodeError::Corrupt { offset, what }
+                }
+                newer @ DecodeError::NewerFormat { .. } => newer,
+            })
+        })
+    }
+
+    /// Opens a file to repair the log. If its header is damaged, its groups are those that follow
+    /// the position in its name: each states its log and its position, and has checksums.
+    pub(super) fn open_for_repair(disk: &dyn Disk, file: &LogFile, log: u64) -> Result<OpenFile> {
+        let first = file.first;
+        let room = FILE_HEADER_BYTES as u64;
+        let (previous_end, durable, plain_until) = (first, first, first);
+        let guess = FileHeader { log, first, previous_end, durable, plain_until, room };
+        OpenFile::open_with(disk, file, |page| match decode_file_header(page, log, first) {
+            Err(DecodeError::Corrupt { .. }) => Ok((guess, FILE_HEADER_BYTES)),
+            decoded => decoded,
+        })
+    }
+
+    fn open_with(
+        disk: &dyn Disk,
+        file: &LogFile,
+        decode: impl Fn(&[u8]) -> std::result::Result<(FileHeader, usize), DecodeError>,
+    ) -> Result<OpenFile> {
+        let LogFile { path, .. } = file.clone();
         let handle =
             disk.open(&path, OpenMode::Read).map_err(|error| match error.is_not_found() {
                 true => Error::missing(&path),
@@ -275,8 +304,7 @@ impl OpenFile {
         let length = handle.len().map_err(Error::disk("open log"))?;
         let mut page = vec![0; FILE_HEADER_BYTES];
         let got = handle.read_at(&mut page, 0).map_err(Error::disk("read log"))?;
-        let decoded = decode_file_header(&page[..got], log, first).map_err(Error::decode(&path))?;
-        let (header, header_bytes) = decoded;
+        let (header, header_bytes) = decode(&page[..got]).map_err(Error::decode(&path))?;
         Ok(OpenFile { path, handle, length, header, header_bytes })
     }
 

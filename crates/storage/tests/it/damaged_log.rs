@@ -456,6 +456,37 @@ fn a_repair_loses_only_commits_of_the_damaged_group() {
     }
 }
 
+// A repair skipped a file whose header was damaged, with all of its intact groups, and reported no
+// commit that it had given up.
+#[test]
+fn a_repair_reads_the_groups_behind_a_damaged_file_header() {
+    for (byte, is_reopened) in
+        [0, 8, 12, 20, 28, 40, 56, 64].into_iter().flat_map(|byte| [(byte, true), (byte, false)])
+    {
+        let (disk, mut database) = new_database();
+        for n in 0..3 {
+            append(&database, "t", &[(n, "host", n)]).unwrap();
+        }
+        if is_reopened {
+            drop(database);
+            database = open(&disk);
+        }
+        for n in 3..7 {
+            append(&database, "t", &[(n, "other", n)]).unwrap();
+        }
+        let expected = read(&database);
+        let disk = disk.after_power_loss();
+        let logs = files(&disk, ".wal");
+        let damaged = logs.last().unwrap();
+        disk.corrupt(damaged, byte, 1);
+        refused(&disk, damaged, &format!("byte {byte}"));
+        assert!(verify(&disk).lost.is_empty(), "byte {byte}");
+        let repair = repair(&disk).unwrap().unwrap();
+        assert!(repair.lost.is_empty(), "byte {byte}: {:?}", repair.lost);
+        assert_eq!(read(&open(&disk)), expected, "byte {byte} of {}", damaged.display());
+    }
+}
+
 // The texts of a record follow those of the records before it. A repair gave up all later commits
 // with new symbols, although only the texts of the damaged one were missing.
 #[test]
