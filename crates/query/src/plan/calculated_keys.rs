@@ -2,11 +2,12 @@
 //!
 //! - After [`with_calculated_keys`], no key of a sort, of a window or of an ordered aggregate is an
 //!   operator over the result of a function or of a CASE, such as `-length(x)` or `CASE WHEN abs(x)
-//!   > 1 THEN ..`; a column holds the value instead.
+//!   > 1 THEN ..`, nor a function of an expression, such as `exp(x * 2)`; a column holds the value
+//!   instead.
 //!
 //! To find the order of an expression, DataFusion calculates the range of its values. It takes the
-//! range of most functions for one of type NULL, for which an operator fails, and then a sort by
-//! the expression itself does not count as a sort by it. As a column, the key is also calculated
+//! range of most functions and operators for one of type NULL, for which an operator or a function
+//! fails, and then a sort by the expression itself does not count as a sort by it. As a column, the key is also calculated
 //! once, not a second time where sorted partitions are merged.
 
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
@@ -16,6 +17,7 @@ use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder, Operator, SortExpr};
 
 use crate::names::INTERNAL_PREFIX;
+use crate::types::float_order::inside_logical_sort_key;
 
 /// Moves such keys of a whole plan to columns.
 pub(super) fn with_calculated_keys(plan: LogicalPlan) -> Result<LogicalPlan> {
@@ -116,10 +118,19 @@ fn name(at: usize) -> String {
     format!("{INTERNAL_PREFIX}calculated {at}")
 }
 
-/// Returns true for a key with an operator over anything but columns, constants and operators.
+/// Returns true for a key with an operator over anything but columns, constants and operators, or
+/// with a function over anything but columns and constants.
 fn is_of_unknown_range(key: &Expr) -> bool {
+    let key = match key {
+        Expr::ScalarFunction(call) => inside_logical_sort_key(call).unwrap_or(key),
+        _ => key,
+    };
     let mut is_found = false;
     let walked = key.apply(|part| {
+        if let Expr::ScalarFunction(call) = part {
+            is_found = call.args.iter().any(|arg| !is_of_known_range(arg));
+            return Ok(if is_found { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Jump });
+        }
         let is_operator = matches!(
             part,
             Expr::BinaryExpr(_) | Expr::Negative(_) | Expr::Not(_) | Expr::Between(_)
@@ -132,6 +143,10 @@ fn is_of_unknown_range(key: &Expr) -> bool {
         Ok(if is_found { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Jump })
     });
     walked.is_ok() && is_found
+}
+
+fn is_of_known_range(arg: &Expr) -> bool {
+    matches!(arg, Expr::Column(_) | Expr::Literal(..))
 }
 
 fn is_plain(expr: &Expr) -> bool {

@@ -179,9 +179,14 @@ fn made(oid: u32, source: TypeSource, text: String) -> Option<Parameter> {
     if is_float(oid) {
         return trimmed.parse().ok().map(Parameter::Double);
     }
-    if oid == types::NUMERIC.oid && decimal_type(trimmed).is_none() {
-        // NaN, infinities, exponents, and numbers with more digits than a DECIMAL has.
-        return trimmed.parse().ok().map(Parameter::Double);
+    if oid == types::NUMERIC.oid {
+        // Also where the type is inferred: as a text, the value would be rounded to the scale of the
+        // column that it is compared with.
+        return match decimal_type(trimmed) {
+            Some(ty) => Some(Parameter::Typed(ty.into(), Some(text))),
+            // NaN, infinities, exponents, and numbers with more digits than a DECIMAL has.
+            None => trimmed.parse().ok().map(Parameter::Double),
+        };
     }
     match sql_type(oid, trimmed).filter(|_| source == TypeSource::Declared) {
         Some(ty) => Some(Parameter::Typed(ty, Some(text))),
@@ -414,7 +419,9 @@ mod tests {
         );
         let number = Some("12.50".to_owned());
         let expected = Parameter::Typed("DECIMAL(4,2)".into(), number);
-        assert_eq!(declared(types::NUMERIC.oid, "12.50"), Ok(expected), "value-2");
+        assert_eq!(declared(types::NUMERIC.oid, "12.50"), Ok(expected.clone()), "value-2");
+        let inferred = read(b"12.50", types::NUMERIC.oid, TypeSource::Inferred, Format::Text);
+        assert_eq!(inferred, Ok(expected), "it is not rounded to the scale of a column");
         assert_eq!(declared(types::NUMERIC.oid, "1e3"), Ok(Parameter::Double(1_000.0)));
         assert_eq!(declared(types::TEXT.oid, "1"), Ok(Parameter::Text("1".to_owned())));
     }

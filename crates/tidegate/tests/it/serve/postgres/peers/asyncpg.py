@@ -15,6 +15,14 @@ async def main():
         assert [tuple(r) for r in found] == [row], found
         found = await db.fetch("SELECT s FROM t WHERE ts = $1 AND g = $2", row[0], row[5])
         assert [tuple(r) for r in found] == [('oslo',)], found
+        # A decimal is compared with all of its digits, not with those of the column.
+        for op, digits, count in (('=', '12.5004', 0), ('<', '12.5004', 1), ('>', '12.5004', 0),
+                                  ('<', '1e20', 1)):
+            found = await db.fetchval(f"SELECT count(*) FROM t WHERE d {op} $1",
+                                      decimal.Decimal(digits))
+            assert found == count, (op, digits, found)
+        found = await db.fetchval("SELECT d + $1 FROM t", decimal.Decimal('0.00001'))
+        assert found == decimal.Decimal('12.50001'), found
         # Of what only expressions have, in the binary form too.
         found = await db.fetchrow(
             "SELECT '2025-03-03T01:00:00.5'::timestamp - '2025-03-01'::timestamp, "
