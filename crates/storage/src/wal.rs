@@ -44,7 +44,7 @@ pub(crate) use group::RECORDS_BYTES_MAX;
 pub(crate) use log::{CommitOutcome, Log, create};
 pub(crate) use record::record_bytes_max;
 pub(crate) use repair::{
-    GivenUp, NewFile, RecordAfterDamage, aside_files, end_cut_off_repair, read_behind,
+    GivenUp, NewFile, RecordAfterDamage, aside_files, end_cut_off_repair, read_after_damage,
 };
 pub use replay::TornGroup;
 pub(crate) use replay::{

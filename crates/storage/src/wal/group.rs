@@ -400,12 +400,12 @@ impl CheckedGroup<'_> {
 }
 
 impl CheckedGroup<'_> {
-    /// Calls `found` for the rows that its records take from memtables (`skim_record`).
+    /// Calls `visit` for the rows that its records take from memtables (`skim_record`).
     pub(super) fn skim(
         mut self,
-        found: &mut dyn FnMut(TableId, SeqTxn),
+        visit: &mut dyn FnMut(TableId, SeqTxn),
     ) -> Result<(), DecodeError> {
-        (0..self.count).try_for_each(|_| skim_record(&mut self.records, found))
+        (0..self.count).try_for_each(|_| skim_record(&mut self.records, visit))
     }
 }
 

@@ -227,12 +227,12 @@ pub(super) fn decode_record(r: &mut ByteReader<'_>) -> Result<Record, DecodeErro
     decode_body(body).map_err(|error| shifted(error, base))
 }
 
-/// Skips the next record of a group whose checksum is valid, and calls `found` with each table that
+/// Skips the next record of a group whose checksum is valid, and calls `visit` with each table that
 /// it takes rows from and the commit up to which their appends need no memtable after it: they are
 /// in segments then, or deleted.
 pub(super) fn skim_record(
     r: &mut ByteReader<'_>,
-    found: &mut dyn FnMut(TableId, SeqTxn),
+    visit: &mut dyn FnMut(TableId, SeqTxn),
 ) -> Result<(), DecodeError> {
     let (length, _) = (r.u32()?, r.u32()?);
     let base = r.offset();
@@ -242,9 +242,9 @@ pub(super) fn skim_record(
             let (table, seq_txn, kind) = (TableId(body.u64()?), SeqTxn(body.u64()?), body.u8()?);
             let payload = body.counted()?;
             match kind {
-                DROP => found(table, SeqTxn(u64::MAX)),
-                TRUNCATE => found(table, seq_txn),
-                REPLACE => found(table, SeqTxn(ByteReader::new(payload).u64()?)),
+                DROP => visit(table, SeqTxn(u64::MAX)),
+                TRUNCATE => visit(table, seq_txn),
+                REPLACE => visit(table, SeqTxn(ByteReader::new(payload).u64()?)),
                 _ => {}
             }
         }

@@ -54,14 +54,14 @@ pub(crate) struct GivenUp<'a> {
     pub(crate) first: Lsn,
 }
 
-/// Passes the records after a position to `found`, with the positions of their groups, as far as
+/// Passes the records after a position to `visit`, with the positions of their groups, as far as
 /// they can be read: all records of intact groups, and of others those with valid checksums.
-pub(crate) fn read_behind(
+pub(crate) fn read_after_damage(
     disk: &dyn Disk,
     dir: &Path,
     log: u64,
     bad: Lsn,
-    found: &mut dyn FnMut(Lsn, RecordAfterDamage<'_>) -> Result<()>,
+    visit: &mut dyn FnMut(Lsn, RecordAfterDamage<'_>) -> Result<()>,
 ) -> Result<()> {
     let files = list_files(disk, dir)?;
     // A file that cannot be read is skipped.
@@ -75,7 +75,7 @@ pub(crate) fn read_behind(
             let page = file.read(file.offset(lsn), PAGE as u64)?;
             let is_group = page.starts_with(b"TIDEGRP\0");
             lsn = match is_group || lsn == bad {
-                true => read_group(&file, lsn, found)?,
+                true => read_group(&file, lsn, visit)?,
                 false => Lsn(lsn.0 + PAGE as u64),
             };
         }
@@ -87,7 +87,7 @@ pub(crate) fn read_behind(
 fn read_group(
     file: &OpenFile,
     lsn: Lsn,
-    found: &mut dyn FnMut(Lsn, RecordAfterDamage<'_>) -> Result<()>,
+    visit: &mut dyn FnMut(Lsn, RecordAfterDamage<'_>) -> Result<()>,
 ) -> Result<Lsn> {
     let mut bytes = file.read_group(lsn)?;
     if let Ok(group) = check_group(&bytes, file.header.expected_at(lsn)) {
@@ -96,7 +96,7 @@ fn read_group(
             group
                 .records
                 .iter()
-                .try_for_each(|record| found(lsn, RecordAfterDamage::Intact(record)))?;
+                .try_for_each(|record| visit(lsn, RecordAfterDamage::Intact(record)))?;
         }
         return Ok(end);
     }
@@ -114,8 +114,8 @@ fn read_group(
             break;
         }
         match decode_record(&mut ByteReader::new(this)) {
-            Ok(record) => found(lsn, RecordAfterDamage::Intact(&record))?,
-            Err(_) => found(lsn, RecordAfterDamage::Damaged(&skim_tables(this)))?,
+            Ok(record) => visit(lsn, RecordAfterDamage::Intact(&record))?,
+            Err(_) => visit(lsn, RecordAfterDamage::Damaged(&skim_tables(this)))?,
         }
         left = behind;
     }

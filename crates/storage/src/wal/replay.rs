@@ -1,6 +1,6 @@
 //! Replay: reads the log when a database is opened.
 //!
-//! - wal-3, wal-4 hold here too.
+//! - wal-3 and wal-4 hold for a replay too.
 //! - Reading changes nothing.
 //! - wal_replay-1. A log ends early only where a write may have been interrupted: sectors of a
 //!   group are missing, and nothing says that it was on disk. Anything else is damage, and an
@@ -143,7 +143,7 @@ pub(super) struct OpenFile {
 }
 
 /// The content of a file after a bad group.
-struct Behind {
+struct AfterBadGroup {
     /// The highest LSN that an intact group there counts as durable.
     durable: Lsn,
     has_bytes: bool,
@@ -191,13 +191,13 @@ pub(crate) fn last_flushed(
     span: LogSpan,
 ) -> Result<BTreeMap<TableId, SeqTxn>> {
     let mut last: BTreeMap<TableId, SeqTxn> = BTreeMap::new();
-    let mut found = |table, seq_txn| {
+    let mut add = |table, seq_txn| {
         let known = last.entry(table).or_insert(seq_txn);
         *known = seq_txn.max(*known);
     };
     let visit: &mut Visit<'_> = &mut |file, lsn, group| {
         let end = group.end;
-        group.skim(&mut found).map_err(|error| file.damage(lsn, error))?;
+        group.skim(&mut add).map_err(|error| file.damage(lsn, error))?;
         Ok(end)
     };
     visit_groups(disk, dir, span, visit, &mut Progress::new(dir, span.from))?;
@@ -308,7 +308,7 @@ impl OpenFile {
         Ok(OpenFile { path, handle, length, header, header_bytes })
     }
 
-    /// The log, and the layout of the group at a position.
+    /// Returns the offset in the file of a position of the log.
     pub(super) fn offset(&self, lsn: Lsn) -> u64 {
         FILE_HEADER_BYTES as u64 + (lsn.0 - self.header.first.0)
     }
@@ -380,12 +380,12 @@ impl OpenFile {
     /// damage (wal_replay-1).
     fn check_end(&self, lsn: Lsn) -> Result<Option<TornGroup>> {
         let bytes = self.read_group(lsn)?;
-        let behind = self.behind(lsn)?;
-        if lsn < self.header.durable.max(behind.durable) {
+        let after = self.read_after(lsn)?;
+        if lsn < self.header.durable.max(after.durable) {
             return Err(self.corrupt(lsn, Corruption::DurableGroup));
         }
         match judge_group(&bytes, self.header.expected_at(lsn)) {
-            BadGroup::Unwritten if is_zero(&bytes) && !behind.has_bytes => Ok(None),
+            BadGroup::Unwritten if is_zero(&bytes) && !after.has_bytes => Ok(None),
             BadGroup::Unwritten | BadGroup::Torn => {
                 Ok(Some(TornGroup { path: self.path.clone(), offset: self.offset(lsn) }))
             }
@@ -436,26 +436,26 @@ impl OpenFile {
     }
 
     /// Reads the content after the page of the bad group at `bad`.
-    fn behind(&self, bad: Lsn) -> Result<Behind> {
-        let mut behind = Behind { durable: Lsn(0), has_bytes: false };
+    fn read_after(&self, bad: Lsn) -> Result<AfterBadGroup> {
+        let mut after = AfterBadGroup { durable: Lsn(0), has_bytes: false };
         let mut lsn = Lsn(bad.0 + PAGE as u64);
         while self.offset(lsn) < self.length {
             let piece = self.read(self.offset(lsn), SEARCH_BYTES as u64)?;
             if piece.is_empty() {
                 break;
             }
-            behind.has_bytes |= !is_zero(&piece);
+            after.has_bytes |= !is_zero(&piece);
             for page in piece.chunks(PAGE) {
                 if peek_group(page, self.header.expected_at(lsn)).is_ok() {
                     let bytes = self.read_group(lsn)?;
                     let group = check_group(&bytes, self.header.expected_at(lsn));
                     let durable = group.map_or(Lsn(0), |group| group.durable);
-                    behind.durable = behind.durable.max(durable);
+                    after.durable = after.durable.max(durable);
                 }
                 lsn = Lsn(lsn.0 + PAGE as u64);
             }
         }
-        Ok(behind)
+        Ok(after)
     }
 }
 

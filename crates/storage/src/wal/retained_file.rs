@@ -93,14 +93,14 @@ pub(crate) fn read_retained(
     })
 }
 
-/// Calls `found` for the rows that the records of a file take from memtables (`skim_record`).
+/// Calls `visit` for the rows that the records of a file take from memtables (`skim_record`).
 pub(crate) fn skim_retained(
     disk: &dyn Disk,
     retained: RetainedFile<'_>,
-    found: &mut dyn FnMut(TableId, SeqTxn),
+    visit: &mut dyn FnMut(TableId, SeqTxn),
 ) -> Result<()> {
     each_record(disk, retained, &mut |bytes| {
-        skim_record(&mut ByteReader::new(bytes), found).map(Ok)
+        skim_record(&mut ByteReader::new(bytes), visit).map(Ok)
     })
 }
 

@@ -93,10 +93,16 @@ pub(crate) fn lost_commits(
     let mut offline = OfflineTables::new(disk, paths, catalog);
     drop(read_log(disk.as_ref(), paths, catalog, &mut offline));
     let mut replay = RepairReplay::new(&mut offline, disk, paths, catalog.as_of);
-    wal::read_behind(disk.as_ref(), &paths.log(), catalog.log, damage.lsn, &mut |lsn, found| {
-        replay.take(lsn, &found);
-        Ok(())
-    })?;
+    wal::read_after_damage(
+        disk.as_ref(),
+        &paths.log(),
+        catalog.log,
+        damage.lsn,
+        &mut |lsn, after| {
+            replay.take(lsn, &after);
+            Ok(())
+        },
+    )?;
     replay.mend(Mending::Nothing)?;
     Ok(replay.lost())
 }
@@ -125,8 +131,8 @@ pub fn repair_log(disk: &Arc<dyn Disk>, dir: &Path) -> Result<Option<LogRepair>>
     };
     let mut file = NewFile::begin(disk.as_ref(), &log, &given_up)?;
     let mut replay = RepairReplay::new(&mut offline, disk, &paths, catalog.as_of);
-    wal::read_behind(disk.as_ref(), &log, catalog.log, damage.lsn, &mut |lsn, found| {
-        replay.take(lsn, &found).into_iter().try_for_each(|record| file.push(record))
+    wal::read_after_damage(disk.as_ref(), &log, catalog.log, damage.lsn, &mut |lsn, after| {
+        replay.take(lsn, &after).into_iter().try_for_each(|record| file.push(record))
     })?;
     replay.mend(Mending::Files)?.into_iter().try_for_each(|record| file.push(record))?;
     let lost = replay.lost();

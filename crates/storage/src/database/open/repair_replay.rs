@@ -89,8 +89,8 @@ impl<'s, 'a> RepairReplay<'s, 'a> {
     }
 
     /// The changes of a record that are taken over, after a record about missing commits.
-    pub(crate) fn take(&mut self, lsn: Lsn, found: &RecordAfterDamage<'_>) -> Vec<Record> {
-        let record = match found {
+    pub(crate) fn take(&mut self, lsn: Lsn, after: &RecordAfterDamage<'_>) -> Vec<Record> {
+        let record = match after {
             RecordAfterDamage::Intact(record) => record,
             RecordAfterDamage::Damaged(commits) => {
                 for &(table, seq_txn) in *commits {
