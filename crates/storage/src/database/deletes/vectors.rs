@@ -3,7 +3,7 @@
 //!
 //! - vectors-1. A segment without live rows is removed as a whole, with the record that deletes its
 //!   last row, and gets no deletion vector. So a partition exists as long as it has a row.
-//! - write_import-2, write_import-3 hold here too.
+//! - write_import-2 and write_import-3 hold for deletion vectors too.
 //!
 //! Not here: rows of memtables (`deletes`).
 
@@ -40,7 +40,9 @@ pub struct SnapshotDeletes<'a> {
 
 impl fmt::Debug for SnapshotDeletes<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Removal").field("table", &self.snapshot.name).finish_non_exhaustive()
+        f.debug_struct("SnapshotDeletes")
+            .field("table", &self.snapshot.name)
+            .finish_non_exhaustive()
     }
 }
 
@@ -144,9 +146,9 @@ impl<'a> DeletionVectorFiles<'a> {
     pub(crate) fn write_all(
         &mut self,
         table: &TableState,
-        removal: SnapshotDeletes<'_>,
+        deletes: SnapshotDeletes<'_>,
     ) -> Result<Deletes> {
-        let SnapshotDeletes { snapshot, rows } = removal;
+        let SnapshotDeletes { snapshot, rows } = deletes;
         assert_eq!(snapshot.table, table.id(), "rows of this table");
         let runs = runs_of(snapshot);
         let (mut effects, mut seen) = (DeleteEffects::default(), BTreeSet::new());
@@ -232,11 +234,14 @@ pub struct TableDeletes {
 }
 
 /// The rows to delete of each table.
-pub(crate) type Removals<'a> = BTreeMap<TableId, &'a TableDeletes>;
+pub(crate) type DeletesByTable<'a> = BTreeMap<TableId, &'a TableDeletes>;
 
-/// Writes the deletion of a table's rows: those that new ones replace, and those that a transaction
-/// deletes, if all of them still exist (transaction-3).
-pub(crate) fn deletes_with(
+/// Merges the rows of a table to delete: those that new rows replace, and those that a transaction
+/// deletes.
+///
+/// # Errors
+/// If a row that the transaction deletes does not exist any more (transaction-3).
+pub(crate) fn merged_deletes(
     superseded: Vec<SegmentDeletes>,
     removed: Option<&TableDeletes>,
     now: &Snapshot,

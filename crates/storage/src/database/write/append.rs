@@ -27,7 +27,7 @@ use crate::database::commit::request::{
     Append, AppendTarget, AppendTo, CommitError, CommitRequest, Committed, Deletes, PendingDdl,
 };
 use crate::database::deletes::apply::{DeleteFiles, LockedTable, write_deletes};
-use crate::database::deletes::vectors::{Removals, deletes_with};
+use crate::database::deletes::vectors::{DeletesByTable, merged_deletes};
 use crate::database::table::state::TableState;
 use crate::error::{Error, Result};
 use crate::files::TableDirectory;
@@ -179,7 +179,7 @@ impl TableWriter<'_> {
         self.database.maintenance().check_flushed(&self.targets(appends))?;
         self.database.maintenance().make_room(rows.sum::<usize>() as u64 * VALUE_BYTES)?;
         self.database.maintenance().check_not_failed(&self.targets(appends))?;
-        let (visible, none) = (self.database.committed(), Removals::new());
+        let (visible, none) = (self.database.committed(), DeletesByTable::new());
         let locked = self.lock_tables(&visible, appends, &none)?;
         let Prepared { targets, tables, delete_files } =
             self.prepare(&visible, appends, &none, &locked)?;
@@ -201,14 +201,14 @@ impl TableWriter<'_> {
         &'a self,
         visible: &VisibleTables<'_>,
         appends: &[TableAppend],
-        removals: &Removals<'_>,
+        deletes_by_table: &DeletesByTable<'_>,
         locked: &'a BTreeMap<TableId, LockedTable>,
     ) -> Result<Prepared<'a>> {
         let mut prepared = Prepared::default();
         for append in appends {
             let resolved = self.resolve(visible, append)?;
             let id = resolved.directory.table();
-            let removed = removals.get(&id).copied();
+            let removed = deletes_by_table.get(&id).copied();
             if append.rows.rows() == 0 && removed.is_none() {
                 prepared.targets.push(None);
                 continue;
@@ -237,7 +237,7 @@ impl TableWriter<'_> {
                     true => dedup::supersede(&mut to, state, &schema, &snapshot)?,
                     false => Vec::new(),
                 };
-                let deletes = deletes_with(superseded, removed, &snapshot)?;
+                let deletes = merged_deletes(superseded, removed, &snapshot)?;
                 let (deletes, files) = write_deletes(self.database, state, &snapshot, deletes)?;
                 to.deletes = deletes;
                 prepared.delete_files.push(files);
@@ -290,9 +290,9 @@ impl TableWriter<'_> {
         &self,
         visible: &VisibleTables<'_>,
         appends: &[TableAppend],
-        removals: &Removals<'_>,
+        deletes_by_table: &DeletesByTable<'_>,
     ) -> Result<BTreeMap<TableId, LockedTable>> {
-        let mut to_lock: BTreeSet<TableId> = removals.keys().copied().collect();
+        let mut to_lock: BTreeSet<TableId> = deletes_by_table.keys().copied().collect();
         for append in appends {
             let known = find_table(visible, append)?;
             let with_keys = known.filter(|table| !table.manifest.schema.dedup().is_empty());

@@ -350,11 +350,11 @@ impl ImportTxn {
     pub(crate) fn commit_with_deletes(
         &self,
         segments: &[WrittenSegment],
-        removal: SnapshotDeletes<'_>,
+        deletes: SnapshotDeletes<'_>,
     ) -> Result<SeqTxn> {
-        let table = self.existing().expect("a new table has no rows that could go");
+        let table = self.existing().expect("a new table has no rows to delete");
         let mut files = DeletionVectorFiles::new(self.database.guarded.as_ref());
-        let deletes = files.write_all(table, removal)?;
+        let deletes = files.write_all(table, deletes)?;
         let has_rows = !segments.is_empty()
             || !deletes.deletion_vectors.is_empty()
             || deletes.replace.is_some();

@@ -65,19 +65,19 @@ impl ImportTxn {
         }
     }
 
-    /// Commits segments that replace the rows of `removal`, and those with the same keys
+    /// Commits segments that replace the rows of `deletes`, and those with the same keys
     /// (replace-4).
     pub(crate) fn commit_with(
         &self,
         segments: &[WrittenSegment],
-        removal: SnapshotDeletes<'_>,
+        deletes: SnapshotDeletes<'_>,
     ) -> Result<SeqTxn> {
         let state = self.database().table_state(self.table());
         let has_keys = state.is_some_and(|state| !state.manifest.schema.dedup().is_empty());
         if has_keys && !segments.is_empty() {
-            self.commit_locked(segments, Some(removal))
+            self.commit_locked(segments, Some(deletes))
         } else {
-            self.commit_with_deletes(segments, removal)
+            self.commit_with_deletes(segments, deletes)
         }
     }
 
@@ -103,7 +103,7 @@ impl ImportTxn {
     fn commit_locked(
         &self,
         segments: &[WrittenSegment],
-        removal: Option<SnapshotDeletes<'_>>,
+        deletes: Option<SnapshotDeletes<'_>>,
     ) -> Result<SeqTxn> {
         let Some(locked) = LockedTable::lock(self.database(), self.table()) else {
             // The table was dropped, which the commit detects and reports.
@@ -112,13 +112,13 @@ impl ImportTxn {
         let (table, snapshot) = (&locked.state, locked.state.snapshot()?);
         let schema = &table.manifest.schema;
         if schema.dedup().is_empty() {
-            return match removal {
-                Some(removal) => self.commit_with_deletes(segments, removal),
+            return match deletes {
+                Some(deletes) => self.commit_with_deletes(segments, deletes),
                 None => self.commit_plain(segments),
             };
         }
         let removed =
-            removal.map(|removal| removal.into_deletion_vectors(&snapshot)).transpose()?;
+            deletes.map(|deletes| deletes.into_deletion_vectors(&snapshot)).transpose()?;
         let mut removed = removed.unwrap_or_default();
         let symbols = table.directory.symbols(schema, &table.manifest.symbols)?;
         let mut writer = DeleteWriter::new(self.database(), table, &snapshot);

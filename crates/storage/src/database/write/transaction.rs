@@ -21,7 +21,7 @@ use super::append::{ATTEMPTS, AppendOptions, Prepared, TableAppend, VALUE_BYTES,
 use crate::batch::RowBatch;
 use crate::database::Database;
 use crate::database::commit::request::PendingDdl;
-use crate::database::deletes::vectors::{Removals, TableDeletes};
+use crate::database::deletes::vectors::{DeletesByTable, TableDeletes};
 use crate::database::write::append::TableWriter;
 use crate::error::{Error, Result};
 use crate::files::{RewriteScope, TableDirectory, WaitMode};
@@ -87,10 +87,11 @@ impl TableWriter<'_> {
         self.database.maintenance().check_flushed(&self.targets(appends))?;
         self.database.maintenance().make_room(values * VALUE_BYTES)?;
         self.database.maintenance().check_not_failed(&self.targets(appends))?;
-        let removals: Removals<'_> = removed.iter().map(|rows| (rows.table, rows)).collect();
+        let deletes_by_table: DeletesByTable<'_> =
+            removed.iter().map(|rows| (rows.table, rows)).collect();
         let visible = self.database.visible(ddl);
-        let locked = self.lock_tables(&visible, appends, &removals)?;
-        for (id, removed) in &removals {
+        let locked = self.lock_tables(&visible, appends, &deletes_by_table)?;
+        for (id, removed) in &deletes_by_table {
             let now = locked.get(id).map(|locked| locked.state.manifest.schema.version());
             if now != Some(removed.version) {
                 let append = appends.iter().find(|append| append.id == Some(*id));
@@ -102,7 +103,7 @@ impl TableWriter<'_> {
             }
         }
         let Prepared { targets, tables, delete_files } =
-            self.prepare(&visible, appends, &removals, &locked)?;
+            self.prepare(&visible, appends, &deletes_by_table, &locked)?;
         self.commit_prepared(&AppendOptions::default(), ddl.clone(), tables, delete_files)?;
         drop(locked);
         let touched: Vec<TableId> = targets.iter().flatten().copied().collect();

@@ -105,15 +105,15 @@ impl ChangeTxn {
     /// changed: then nothing has changed.
     ///
     /// # Panics
-    /// If a segment of `removal` is not one of its snapshot, occurs twice, or does not have such a
+    /// If a segment of `deletes` is not one of its snapshot, occurs twice, or does not have such a
     /// row; or if the snapshot is of another table.
-    pub fn commit(mut self, removal: Option<SnapshotDeletes<'_>>) -> Result<SeqTxn> {
+    pub fn commit(mut self, deletes: Option<SnapshotDeletes<'_>>) -> Result<SeqTxn> {
         if self.overlaps {
             self.rewrite()?;
         }
         let ChangeTxn { import, written, .. } = self;
-        match removal {
-            Some(removal) => import.commit_with(&written, removal),
+        match deletes {
+            Some(deletes) => import.commit_with(&written, deletes),
             None => import.commit(written),
         }
     }
