@@ -233,12 +233,12 @@ impl FrameFilter<'_> {
     ) {
         let rows = self.zone_rows(zones.clone());
         let words = &mut state.words[zones.start * ZONE_WORDS..][..rows.len().div_ceil(64)];
-        let mut found = [0; SELECTION_WORDS];
-        let found = &mut found[..words.len()];
-        self.matches(select, rows, words, found);
-        let zones = words.chunks_mut(ZONE_WORDS).zip(found.chunks(ZONE_WORDS)).zip(zones);
-        for ((words, found), zone) in zones {
-            state.counts[zone] = kernel::keep(self.level, words, found);
+        let mut matching = [0; SELECTION_WORDS];
+        let matching = &mut matching[..words.len()];
+        self.matches(select, rows, words, matching);
+        let zones = words.chunks_mut(ZONE_WORDS).zip(matching.chunks(ZONE_WORDS)).zip(zones);
+        for ((words, matching), zone) in zones {
+            state.counts[zone] = kernel::and(self.level, words, matching);
         }
     }
 
@@ -282,10 +282,10 @@ impl FrameFilter<'_> {
     fn any(&self, parts: &[Part<'_>], rows: Range<usize>, words: &mut Words) -> Result<Method> {
         let (mut left, mut slowest) = (*words, Method::Skipped);
         for part in parts {
-            let mut found = left;
-            let method = self.step(part.conjunct, &part.plan, rows.clone(), &mut found)?;
+            let mut matching = left;
+            let method = self.step(part.conjunct, &part.plan, rows.clone(), &mut matching)?;
             slowest = slowest.max(method);
-            left.iter_mut().zip(&found).for_each(|(left, found)| *left &= !found);
+            left.iter_mut().zip(&matching).for_each(|(left, matching)| *left &= !matching);
             if count(&left) == 0 {
                 break;
             }
@@ -302,21 +302,21 @@ impl FrameFilter<'_> {
         rows: Range<usize>,
         words: &mut Words,
     ) -> Result<Method> {
-        let mut found = [0; ZONE_WORDS];
-        if !plan.run(rows.clone(), &mut found[..rows.len().div_ceil(64)]) {
+        let mut matching = [0; ZONE_WORDS];
+        if !plan.run(rows.clone(), &mut matching[..rows.len().div_ceil(64)]) {
             self.interpret(conjunct, rows.start, words)?;
             return Ok(Method::Interpreted);
         }
         let first = plan.apart.partition_point(|&row| row < rows.start);
         for &row in plan.apart[first..].iter().take_while(|&&row| row < rows.end) {
             let (word, bit) = ((row - rows.start) / 64, row % 64);
-            found[word] &= !(1 << bit);
+            matching[word] &= !(1 << bit);
             if words[word] >> bit & 1 == 1 {
                 let selected = conjunct.selects(&self.columns, row)?;
-                found[word] |= u64::from(selected) << bit;
+                matching[word] |= u64::from(selected) << bit;
             }
         }
-        words.iter_mut().zip(&found).for_each(|(word, found)| *word &= found);
+        words.iter_mut().zip(&matching).for_each(|(word, matching)| *word &= matching);
         Ok(Method::Compiled)
     }
 
@@ -342,10 +342,10 @@ impl FrameFilter<'_> {
             ZoneMatch::AllRows => Method::Whole,
             ZoneMatch::Unknown => {
                 let words = &mut words[..rows.len().div_ceil(64)];
-                let mut found = [0; ZONE_WORDS];
-                let found = &mut found[..words.len()];
-                self.matches(select, rows, words, found);
-                kernel::keep(self.level, words, found);
+                let mut matching = [0; ZONE_WORDS];
+                let matching = &mut matching[..words.len()];
+                self.matches(select, rows, words, matching);
+                kernel::and(self.level, words, matching);
                 Method::Kernel
             }
         }
@@ -353,20 +353,26 @@ impl FrameFilter<'_> {
 
     /// Writes a bit for each row that matches, NULL rows included. Slow kernels read only rows that
     /// are `wanted`.
-    fn matches(&self, select: &Select<'_>, rows: Range<usize>, wanted: &[u64], found: &mut [u64]) {
+    fn matches(
+        &self,
+        select: &Select<'_>,
+        rows: Range<usize>,
+        wanted: &[u64],
+        matching: &mut [u64],
+    ) {
         let column = &self.columns[select.column];
         if !select.kernel.is_fast() {
-            found.copy_from_slice(wanted);
+            matching.copy_from_slice(wanted);
         }
-        run(self.level, &select.kernel, column, rows.clone(), found);
+        run(self.level, &select.kernel, column, rows.clone(), matching);
         let Some(validity) = column.slice.validity else { return };
         let on_null = if select.on_null { u64::MAX } else { 0 };
         let mut valid = [0; ZONE_WORDS];
-        for (index, found) in found.chunks_mut(ZONE_WORDS).enumerate() {
-            let valid = &mut valid[..found.len()];
+        for (index, matching) in matching.chunks_mut(ZONE_WORDS).enumerate() {
+            let valid = &mut valid[..matching.len()];
             load_words(validity, rows.start + index * ZONE_ROWS, valid);
-            for (found, valid) in found.iter_mut().zip(valid) {
-                *found = (*found & *valid) | (on_null & !*valid);
+            for (matching, valid) in matching.iter_mut().zip(valid) {
+                *matching = (*matching & *valid) | (on_null & !*valid);
             }
         }
     }

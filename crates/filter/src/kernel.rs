@@ -259,12 +259,12 @@ pub(crate) fn mask_remainder(words: &mut [u64], rows: usize) {
     }
 }
 
-/// Clears the bits of `words` that `found` does not have, and returns the number of bits left.
-pub(crate) fn keep(level: SimdLevel, words: &mut [u64], found: &[u64]) -> usize {
+/// ANDs `matching` into `words`, and returns the number of bits that are set then.
+pub(crate) fn and(level: SimdLevel, words: &mut [u64], matching: &[u64]) -> usize {
     match level.0 {
         #[cfg(target_arch = "x86_64")]
-        Instructions::Avx512 => avx512::keep(words, found),
-        _ => plain::keep(words, found),
+        Instructions::Avx512 => avx512::and(words, matching),
+        _ => plain::and(words, matching),
     }
 }
 

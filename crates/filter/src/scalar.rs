@@ -4,7 +4,7 @@
 //!   `+ - * / %` of two FLOATs gives the result of the operation on FLOATs.
 //! - scalar-2. `order_key` is monotone: keys of floats compare by ir-3, and each NaN has `NAN_KEY`.
 //!
-//! Everything here is exact and slow; the fast paths are compared with it.
+//! These functions are exact and slow: tests compare the kernels and the compiled code with them.
 
 use std::borrow::Cow;
 use std::cmp::Ordering;
@@ -52,7 +52,7 @@ impl<'a> Scalar<'a> {
         }
     }
 
-    /// The truth of a BOOLEAN.
+    /// The value of a BOOLEAN; `None` for NULL.
     pub(crate) fn truth(&self) -> Option<bool> {
         match self {
             Scalar::Bit(bit) => Some(*bit),
@@ -133,16 +133,16 @@ pub(crate) fn calculate<'a>(
 ) -> Result<Scalar<'a>> {
     match (left, right) {
         (Scalar::Integer(left), Scalar::Integer(right)) => {
-            of_integers(op, ty, *left, *right).map(Scalar::Integer)
+            calculate_integers(op, ty, *left, *right).map(Scalar::Integer)
         }
         (Scalar::Float(left), Scalar::Float(right)) => {
-            Ok(Scalar::Float(round(of_floats(op, *left, *right), ty)))
+            Ok(Scalar::Float(round(calculate_floats(op, *left, *right), ty)))
         }
         _ => Ok(Scalar::Null),
     }
 }
 
-fn of_integers(op: ArithmeticOp, ty: ColumnType, left: i128, right: i128) -> Result<i128> {
+fn calculate_integers(op: ArithmeticOp, ty: ColumnType, left: i128, right: i128) -> Result<i128> {
     let result = match op {
         ArithmeticOp::Add => left + right,
         ArithmeticOp::Sub => left - right,
@@ -160,7 +160,7 @@ fn of_integers(op: ArithmeticOp, ty: ColumnType, left: i128, right: i128) -> Res
     Ok(wrapped)
 }
 
-fn of_floats(op: ArithmeticOp, left: f64, right: f64) -> f64 {
+fn calculate_floats(op: ArithmeticOp, left: f64, right: f64) -> f64 {
     match op {
         ArithmeticOp::Add => left + right,
         ArithmeticOp::Sub => left - right,
@@ -191,14 +191,14 @@ pub(crate) fn units_per_day(unit: TimeUnit) -> i128 {
 pub(crate) fn cast<'a>(from: ColumnType, to: ColumnType, value: Scalar<'a>) -> Result<Scalar<'a>> {
     let fitted = match value {
         Scalar::Null | Scalar::Bytes(_) | Scalar::Fixed16(_) => return Ok(value),
-        Scalar::Bit(bit) => return Ok(of_bit(bit, to)),
-        Scalar::Integer(value) => of_integer(from, to, value),
-        Scalar::Float(value) => of_float(to, value),
+        Scalar::Bit(bit) => return Ok(cast_bit(bit, to)),
+        Scalar::Integer(value) => cast_integer(from, to, value),
+        Scalar::Float(value) => cast_float(to, value),
     };
     fitted.ok_or_else(|| Error::CastRange { value: value.into_value(), to })
 }
 
-fn of_bit<'a>(bit: bool, to: ColumnType) -> Scalar<'a> {
+fn cast_bit<'a>(bit: bool, to: ColumnType) -> Scalar<'a> {
     match to.physical() {
         Physical::Bit => Scalar::Bit(bit),
         Physical::Float32 | Physical::Float64 => Scalar::Float(f64::from(u8::from(bit))),
@@ -206,7 +206,7 @@ fn of_bit<'a>(bit: bool, to: ColumnType) -> Scalar<'a> {
     }
 }
 
-fn of_integer<'a>(from: ColumnType, to: ColumnType, value: i128) -> Option<Scalar<'a>> {
+fn cast_integer<'a>(from: ColumnType, to: ColumnType, value: i128) -> Option<Scalar<'a>> {
     let converted = match (from, to) {
         (_, ColumnType::Boolean) => return Some(Scalar::Bit(value != 0)),
         // The integer is rounded once, directly: a detour by way of DOUBLE would round twice.
@@ -228,7 +228,7 @@ fn of_integer<'a>(from: ColumnType, to: ColumnType, value: i128) -> Option<Scala
     fits.then_some(Scalar::Integer(converted))
 }
 
-fn of_float<'a>(to: ColumnType, value: f64) -> Option<Scalar<'a>> {
+fn cast_float<'a>(to: ColumnType, value: f64) -> Option<Scalar<'a>> {
     match to.physical() {
         Physical::Bit => Some(Scalar::Bit(value != 0.0)),
         Physical::Float32 | Physical::Float64 => Some(Scalar::Float(round(value, to))),
@@ -303,15 +303,15 @@ mod tests {
     #[test]
     fn integers_wrap_and_divisions_fail() {
         let tiny = ColumnType::Int8;
-        assert_eq!(of_integers(ArithmeticOp::Add, tiny, 127, 1), Ok(-128));
-        assert_eq!(of_integers(ArithmeticOp::Rem, tiny, -128, -1), Ok(0));
+        assert_eq!(calculate_integers(ArithmeticOp::Add, tiny, 127, 1), Ok(-128));
+        assert_eq!(calculate_integers(ArithmeticOp::Rem, tiny, -128, -1), Ok(0));
         assert!(matches!(
-            of_integers(ArithmeticOp::Div, tiny, -128, -1),
+            calculate_integers(ArithmeticOp::Div, tiny, -128, -1),
             Err(Error::Overflow { left: -128, right: -1, .. })
         ));
-        assert_eq!(of_integers(ArithmeticOp::Div, tiny, 1, 0), Err(Error::DivideByZero));
+        assert_eq!(calculate_integers(ArithmeticOp::Div, tiny, 1, 0), Err(Error::DivideByZero));
         let max = i128::from(u64::MAX);
-        assert_eq!(of_integers(ArithmeticOp::Mul, ColumnType::UInt64, max, max), Ok(1));
-        assert_eq!(of_integers(ArithmeticOp::Sub, ColumnType::UInt64, 0, 1), Ok(max));
+        assert_eq!(calculate_integers(ArithmeticOp::Mul, ColumnType::UInt64, max, max), Ok(1));
+        assert_eq!(calculate_integers(ArithmeticOp::Sub, ColumnType::UInt64, 0, 1), Ok(max));
     }
 }

@@ -1,7 +1,8 @@
-//! Statistics of evaluation: they order the conjuncts of a filter, and EXPLAIN ANALYZE shows them.
+//! Statistics of evaluation: pass rates, which order the conjuncts of a filter, and counters, which
+//! EXPLAIN ANALYZE shows.
 
-/// The way in which a conjunct was evaluated for a zone, from fast to slow; for one with parts, the
-/// slowest of their ways.
+/// The method by which a conjunct was evaluated for a zone, from fast to slow; the slowest one if
+/// the parts of a conjunct had different methods.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Method {
     /// The bounds of the zone showed that no row matches.
@@ -48,7 +49,7 @@ impl ConjunctStatistics {
     }
 }
 
-/// The statistics that one worker has of a filter's conjuncts. They are kept across page frames.
+/// The statistics of one worker about the conjuncts of a filter, across page frames.
 #[derive(Debug, Clone, Default)]
 pub struct AdaptiveOrder {
     conjuncts: Vec<ConjunctHistory>,

@@ -104,52 +104,52 @@ fn bits(mask: i32) -> u64 {
 #[target_feature(enable = "avx2")]
 fn ranges_u8<const R: usize>(bytes: &[u8], ranges: [CodeRange; R], out: &mut [u64]) {
     for (word, codes) in out.iter_mut().zip(bytes.as_chunks::<64>().0) {
-        let mut found = 0;
+        let mut matching = 0;
         for (part, lane) in codes.as_chunks::<32>().0.iter().enumerate() {
             let lanes = lanes_u8(load(lane), &ranges);
-            found |= bits(_mm256_movemask_epi8(lanes)) << (part * 32);
+            matching |= bits(_mm256_movemask_epi8(lanes)) << (part * 32);
         }
-        *word = found;
+        *word = matching;
     }
 }
 
 #[target_feature(enable = "avx2")]
 fn ranges_u16<const R: usize>(bytes: &[u8], ranges: [CodeRange; R], out: &mut [u64]) {
     for (word, codes) in out.iter_mut().zip(bytes.as_chunks::<128>().0) {
-        let mut found = 0;
+        let mut matching = 0;
         for (part, pair) in codes.as_chunks::<64>().0.iter().enumerate() {
             let [low, high] = [0, 1].map(|half| &pair.as_chunks::<32>().0[half]);
             let (low, high) = (lanes_u16(load(low), &ranges), lanes_u16(load(high), &ranges));
             // The pack instruction works on halves of 16 bytes: the middle two quarters are
             // exchanged.
             let lanes = _mm256_permute4x64_epi64::<0b11_01_10_00>(_mm256_packs_epi16(low, high));
-            found |= bits(_mm256_movemask_epi8(lanes)) << (part * 32);
+            matching |= bits(_mm256_movemask_epi8(lanes)) << (part * 32);
         }
-        *word = found;
+        *word = matching;
     }
 }
 
 #[target_feature(enable = "avx2")]
 fn ranges_u32<const R: usize>(bytes: &[u8], ranges: [CodeRange; R], out: &mut [u64]) {
     for (word, codes) in out.iter_mut().zip(bytes.as_chunks::<256>().0) {
-        let mut found = 0;
+        let mut matching = 0;
         for (part, lane) in codes.as_chunks::<32>().0.iter().enumerate() {
             let lanes = _mm256_castsi256_ps(lanes_u32(load(lane), &ranges));
-            found |= bits(_mm256_movemask_ps(lanes)) << (part * 8);
+            matching |= bits(_mm256_movemask_ps(lanes)) << (part * 8);
         }
-        *word = found;
+        *word = matching;
     }
 }
 
 #[target_feature(enable = "avx2")]
 fn ranges_u64<const R: usize>(bytes: &[u8], ranges: [CodeRange; R], out: &mut [u64]) {
     for (word, codes) in out.iter_mut().zip(bytes.as_chunks::<512>().0) {
-        let mut found = 0;
+        let mut matching = 0;
         for (part, lane) in codes.as_chunks::<32>().0.iter().enumerate() {
             let lanes = _mm256_castsi256_pd(lanes_u64(load(lane), &ranges));
-            found |= bits(_mm256_movemask_pd(lanes)) << (part * 4);
+            matching |= bits(_mm256_movemask_pd(lanes)) << (part * 4);
         }
-        *word = found;
+        *word = matching;
     }
 }
 
@@ -169,7 +169,7 @@ fn bytes_detected(codes: &[u8], set: &[u64; 4], out: &mut [u64]) {
     let highest = _mm256_set1_epi8(0x80_u8.cast_signed());
     let high_bits = _mm256_set1_epi8(0x07);
     for (word, codes) in out.iter_mut().zip(codes.as_chunks::<64>().0) {
-        let mut found = 0;
+        let mut matching = 0;
         for (part, lane) in codes.as_chunks::<32>().0.iter().enumerate() {
             let lane = load(lane);
             let index = _mm256_and_si256(lane, index_bits);
@@ -180,8 +180,8 @@ fn bytes_detected(codes: &[u8], set: &[u64; 4], out: &mut [u64]) {
             let high = _mm256_and_si256(_mm256_srli_epi16::<4>(lane), high_bits);
             let bit = _mm256_shuffle_epi8(of_high, high);
             let lanes = _mm256_cmpeq_epi8(_mm256_and_si256(row, bit), bit);
-            found |= bits(_mm256_movemask_epi8(lanes)) << (part * 32);
+            matching |= bits(_mm256_movemask_epi8(lanes)) << (part * 32);
         }
-        *word = found;
+        *word = matching;
     }
 }

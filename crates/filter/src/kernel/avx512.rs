@@ -94,14 +94,14 @@ fn bytes_detected(codes: &[u8], bits: &[u64; 4], out: &mut [u64]) {
     }
 }
 
-pub(super) fn keep(words: &mut [u64], found: &[u64]) -> usize {
+pub(super) fn and(words: &mut [u64], matching: &[u64]) -> usize {
     // SAFETY: kernel-2, this level exists only where these instructions were detected.
-    unsafe { keep_detected(words, found) }
+    unsafe { and_detected(words, matching) }
 }
 
 /// Runs the plain loop, which the compiler vectorizes here because the instruction that counts bits
 /// in vectors is enabled.
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vpopcntdq")]
-fn keep_detected(words: &mut [u64], found: &[u64]) -> usize {
-    super::plain::keep(words, found)
+fn and_detected(words: &mut [u64], matching: &[u64]) -> usize {
+    super::plain::and(words, matching)
 }

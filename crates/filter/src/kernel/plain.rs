@@ -1,8 +1,8 @@
-//! Kernels for every machine: loops that the compiler can vectorize.
+//! Portable kernels: loops without intrinsics that the compiler can vectorize.
 
 use super::{CodeRange, FloatTest};
 
-/// A code as a number.
+/// Returns a little-endian code of `N` bytes as a number.
 #[inline]
 fn code<const N: usize>(bytes: [u8; N]) -> u64 {
     let mut word = [0; 8];
@@ -10,7 +10,7 @@ fn code<const N: usize>(bytes: [u8; N]) -> u64 {
     u64::from_le_bytes(word)
 }
 
-/// A word with one bit for each of 64 bytes that are 0 or 1.
+/// Packs 64 bytes that are 0 or 1 into the bits of a word.
 #[inline]
 fn pack(flags: &[u8; 64]) -> u64 {
     // The product moves the lowest bit of byte `i` to bit `56 + i`, where no other bit arrives.
@@ -20,13 +20,13 @@ fn pack(flags: &[u8; 64]) -> u64 {
     })
 }
 
-/// Does the work of `super::keep`.
+/// Does the work of `super::and`.
 #[inline(always)]
 #[expect(clippy::inline_always, reason = "compiled for each level's instructions")]
-pub(super) fn keep(words: &mut [u64], found: &[u64]) -> usize {
+pub(super) fn and(words: &mut [u64], matching: &[u64]) -> usize {
     let mut count = 0;
-    for (word, found) in words.iter_mut().zip(found) {
-        *word &= found;
+    for (word, matching) in words.iter_mut().zip(matching) {
+        *word &= matching;
         count += u64::from(word.count_ones());
     }
     usize::try_from(count).expect("as many as there are rows")
