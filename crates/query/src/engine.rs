@@ -15,7 +15,7 @@ mod changing;
 mod cached;
 mod defaults;
 mod truncate;
-mod reading;
+mod parse_memory;
 mod overload;
 
 use std::sync::Arc;
@@ -66,7 +66,7 @@ use crate::session::{Session, StatementOptions, reset, set};
 use crate::spill::SpillFolder;
 use crate::system_tables::{canceled, show};
 use changing::changing;
-use reading::reserve_reading;
+use parse_memory::reserve_parse_memory;
 
 pub use cached::CachedAnswer;
 
@@ -242,7 +242,7 @@ impl Engine {
         {
             return Ok(answer.into());
         }
-        let _reading = reserve_reading(&sql, parameters, &self.system)?;
+        let _parse_memory = reserve_parse_memory(&sql, parameters, &self.system)?;
         let statement = parse_statement(&sql)?;
         let session = &options.session;
         let privilege = self.admit(session, &statement, &sql)?;
@@ -336,7 +336,7 @@ impl Engine {
         parameters: &[Parameter],
         options: &StatementOptions,
     ) -> Result<Described> {
-        let _reading = reserve_reading(sql, parameters, &self.system)?;
+        let _parse_memory = reserve_parse_memory(sql, parameters, &self.system)?;
         let statement = parse_statement(sql)?;
         let count = parameter_count(sql)?;
         let sql: Arc<str> = Arc::from(sql);

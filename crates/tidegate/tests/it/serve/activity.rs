@@ -207,9 +207,9 @@ fn reading_a_long_statement_is_paid_before_it_is_begun() {
     let server = Server::start_with(&world, &["memory.limit=512MiB"]);
     let list = |values: usize| format!("SELECT 1 WHERE 1 IN ({}1)", "1,".repeat(values));
     let failed = server.exec(&list(2_000_000));
-    assert_eq!(failed.status, 503, "reading-1: {}", failed.body);
-    assert!(failed.body.contains("StatementText"), "reading-1: {}", failed.body);
-    assert_eq!(server.rows(&list(20_000)), "[[1]]", "reading-1");
+    assert_eq!(failed.status, 503, "parse_memory-1: {}", failed.body);
+    assert!(failed.body.contains("StatementText"), "parse_memory-1: {}", failed.body);
+    assert_eq!(server.rows(&list(20_000)), "[[1]]", "parse_memory-1");
     let name = server.exec(&format!("SELECT {}", "a".repeat(2 << 20)));
     assert!(name.status == 400 && name.body.contains("bytes of a name or number"), "token-1");
     server.stop();

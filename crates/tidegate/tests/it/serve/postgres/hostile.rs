@@ -555,15 +555,15 @@ fn values_of_parameters_are_paid_before_they_are_planned() {
         let client = connect(&server).await;
         let sql = "SELECT array_length($1::int[], 1)::bigint";
         let error = client.query(sql, &[&vec![1_i32; 1_000_000]]).await.unwrap_err();
-        assert_eq!(error.code(), Some(&SqlState::OUT_OF_MEMORY), "reading-2: {error}");
+        assert_eq!(error.code(), Some(&SqlState::OUT_OF_MEMORY), "parse_memory-2: {error}");
         let row = client.query_one(sql, &[&vec![1_i32; 1_000]]).await.unwrap();
-        assert_eq!(row.get::<_, i64>(0), 1_000, "reading-2");
+        assert_eq!(row.get::<_, i64>(0), 1_000, "parse_memory-2");
         // So did a text at each of its places: 10 MB at a hundred places ended the server.
         let sql = format!("SELECT length($1){}", ", length($1)".repeat(99));
         let error = client.query(&sql, &[&"x".repeat(10_000_000)]).await.unwrap_err();
-        assert_eq!(error.code(), Some(&SqlState::OUT_OF_MEMORY), "reading-2: {error}");
+        assert_eq!(error.code(), Some(&SqlState::OUT_OF_MEMORY), "parse_memory-2: {error}");
         let row = client.query_one(&sql, &[&"x".repeat(1_000)]).await.unwrap();
-        assert_eq!(row.len(), 100, "reading-2");
+        assert_eq!(row.len(), 100, "parse_memory-2");
     });
     server.stop();
 }

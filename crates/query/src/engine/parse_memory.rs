@@ -1,12 +1,13 @@
 //! The memory for parsing a statement: its tokens and its syntax tree.
 //!
-//! - reading-1. It is reserved before the text of a long statement is tokenized, because tokens
-//!   take many times the bytes of the text, and is held until the statement is planned.
-//! - reading-2. The values of parameters count as well, at each place where they stand: there they
-//!   become constants of the statement, which take far more memory while it is planned than in
+//! - parse_memory-1. The memory is reserved before the text of a long statement is tokenized,
+//!   because tokens take many times the bytes of the text, and is held until the statement is
+//!   planned.
+//! - parse_memory-2. The values of parameters count too, once for each place that uses them: there
+//!   they become constants of the statement, which take far more memory while it is planned than in
 //!   their message.
-//! - reading-3. The elements of lists in texts, such as `'{1,2}'`, count as if they were written as
-//!   expressions.
+//! - parse_memory-3. The elements of lists in texts, such as `'{1,2}'`, count as if they were
+//!   written as expressions.
 
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
 use tidegate_model::limits::SQL_UNRESERVED_BYTES;
@@ -19,10 +20,10 @@ use crate::plan::Parameter;
 
 /// Bytes for each token: the token, its part of the tree, and copies of both.
 const TOKEN_BYTES: usize = 768;
-/// The tokens that an element of a list in a text counts for: an expression with a cast of its own.
+/// Tokens for each element of a list in a text: an expression with a cast.
 const ELEMENT_TOKENS: usize = 3;
-/// The bytes of values that are not reserved.
-const UNRESERVED_VALUES: usize = 1 << 20;
+/// Values of up to this many bytes are not reserved.
+const UNRESERVED_VALUE_BYTES: usize = 1 << 20;
 /// Bytes for each value at a place, and for each element of a list there: its token, its
 /// expression, and copies of both while it is planned.
 const VALUE_BYTES: usize = 2_560;
@@ -35,14 +36,14 @@ const FURTHER_COPIES: usize = 32;
 ///
 /// # Errors
 /// If there is too little memory left for queries, or the text cannot be tokenized.
-pub(super) fn reserve_reading(
+pub(super) fn reserve_parse_memory(
     sql: &str,
     parameters: &[Parameter],
     system: &EngineContext,
 ) -> Result<Option<MemoryReservation>> {
     let values = bytes_at_places(sql, parameters);
     let is_long = SQL_UNRESERVED_BYTES < sql.len();
-    if !is_long && values <= UNRESERVED_VALUES {
+    if !is_long && values <= UNRESERVED_VALUE_BYTES {
         return Ok(None);
     }
     let text = match is_long {
@@ -112,8 +113,8 @@ mod tests {
     #[test]
     fn lists_in_texts_count_as_expressions() {
         let count = |sql| count_tokens(sql, tokens_of_list).unwrap();
-        assert_eq!(count(r#"'{1,2, "b,c"}'::text[]"#), 6 + 3 * ELEMENT_TOKENS, "reading-3");
-        assert_eq!(count(r#"'{"a":1,"b":2}', 'a,b', '{'"#), 5, "reading-3: JSON is no list");
+        assert_eq!(count(r#"'{1,2, "b,c"}'::text[]"#), 6 + 3 * ELEMENT_TOKENS, "parse_memory-3");
+        assert_eq!(count(r#"'{"a":1,"b":2}', 'a,b', '{'"#), 5, "parse_memory-3: JSON is no list");
     }
 
     #[test]
