@@ -307,8 +307,8 @@ impl FrameFilter<'_> {
             self.interpret(conjunct, rows.start, words)?;
             return Ok(Method::Interpreted);
         }
-        let first = plan.apart.partition_point(|&row| row < rows.start);
-        for &row in plan.apart[first..].iter().take_while(|&&row| row < rows.end) {
+        let first = plan.exceptions.partition_point(|&row| row < rows.start);
+        for &row in plan.exceptions[first..].iter().take_while(|&&row| row < rows.end) {
             let (word, bit) = ((row - rows.start) / 64, row % 64);
             matching[word] &= !(1 << bit);
             if words[word] >> bit & 1 == 1 {

@@ -110,7 +110,7 @@ pub(crate) struct JitPlan<'a> {
     arguments: Vec<Argument>,
     constants: Vec<u64>,
     /// Rows that the code does not read (jit-4), ascending.
-    pub(crate) apart: Vec<usize>,
+    pub(crate) exceptions: Vec<usize>,
     rows: usize,
     /// The lifetime of the columns that the arguments point into.
     _columns: std::marker::PhantomData<&'a u8>,
@@ -148,24 +148,25 @@ impl JitCache {
         let mut text = String::new();
         write_shape(condition, &mut text, &mut constants, &mut nodes)?;
         let mut shape = Shape { node: text, columns: Vec::new() };
-        let (mut arguments, mut apart) = (Vec::new(), Vec::new());
+        let (mut arguments, mut exceptions) = (Vec::new(), Vec::new());
         for &position in positions {
             let column = &columns[position];
             shape.columns.push(column_shape(column)?);
             arguments.push(argument(column)?);
             if let Encoded::Decimal { exception_rows, .. } = column.slice.encoded {
-                apart.extend(exception_rows.iter().map(|row| u32::from_le_bytes(*row) as usize));
+                exceptions
+                    .extend(exception_rows.iter().map(|row| u32::from_le_bytes(*row) as usize));
             }
         }
-        apart.sort_unstable();
-        apart.dedup();
+        exceptions.sort_unstable();
+        exceptions.dedup();
         let code = self
             .slot(&shape)
             .get_or_init(|| compile::compile(condition, &shape.columns).map(Arc::new))
             .clone()?;
         let rows = columns[positions[0]].slice.rows;
         let _columns = std::marker::PhantomData;
-        Some(JitPlan { code, arguments, constants, apart, rows, _columns })
+        Some(JitPlan { code, arguments, constants, exceptions, rows, _columns })
     }
 
     fn slot(&self, shape: &Shape) -> Arc<Slot> {
