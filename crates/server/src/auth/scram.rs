@@ -48,8 +48,8 @@ pub(crate) struct Scram {
     /// data.
     binding: Vec<u8>,
     nonce: String,
-    /// The messages of both sides so far.
-    said: String,
+    /// The first messages of both sides: the beginning of the AuthMessage of RFC 5802.
+    first_messages: String,
 }
 
 impl Scram {
@@ -91,8 +91,8 @@ impl Scram {
         let nonce = format!("{own}{nonce}");
         let (salt, iterations) = (BASE64.encode(&verifier.salt), verifier.iterations);
         let answer = format!("r={nonce},s={salt},i={iterations}");
-        let said = format!("{bare},{answer}");
-        Ok((Scram { verifier, binding, nonce, said }, answer))
+        let first_messages = format!("{bare},{answer}");
+        Ok((Scram { verifier, binding, nonce, first_messages }, answer))
     }
 
     /// Returns the verifier that the proof is compared with.
@@ -116,14 +116,14 @@ impl Scram {
         }
         let proof = BASE64.decode(proof).ok().and_then(|it| <[u8; KEY_BYTES]>::try_from(it).ok());
         let proof = proof.ok_or(Refused::Message)?;
-        let said = format!("{},{without_proof}", self.said);
-        let signature = mac(&self.verifier.stored_key, said.as_bytes());
+        let auth_message = format!("{},{without_proof}", self.first_messages);
+        let signature = mac(&self.verifier.stored_key, auth_message.as_bytes());
         let mut client_key = proof;
         client_key.iter_mut().zip(signature).for_each(|(key, sign)| *key ^= sign);
         if !is_equal(&hash(&client_key), &self.verifier.stored_key) {
             return Err(Refused::Proof);
         }
-        let signature = mac(&self.verifier.server_key, said.as_bytes());
+        let signature = mac(&self.verifier.server_key, auth_message.as_bytes());
         Ok(format!("v={}", BASE64.encode(signature)))
     }
 }
@@ -193,7 +193,7 @@ mod tests {
         pbkdf2::derive(algorithm, *iterations, salt, password.as_bytes(), &mut salted);
         let client_key = mac(&salted, b"Client Key");
         let signature =
-            mac(&hash(&client_key), format!("{},{without_proof}", scram.said).as_bytes());
+            mac(&hash(&client_key), format!("{},{without_proof}", scram.first_messages).as_bytes());
         let proof: Vec<u8> =
             client_key.iter().zip(signature).map(|(key, sign)| key ^ sign).collect();
         format!("{without_proof},p={}", BASE64.encode(proof))
