@@ -439,9 +439,9 @@ impl<'a> Sample<'a> {
         let columns = first.as_ref().map_or(0, |first| first.cells.len()).max(self.columns);
         let mut evidence = vec![Evidence::new(options.timestamp_format); columns];
         // A header shows the number of fields of a record.
-        let said = first.as_ref().map_or(0, |first| first.count);
+        let field_count = first.as_ref().map_or(0, |first| first.count);
         let is_row = |record: &Record<'_>| {
-            self.is_row(record, options) || record.is_sound && record.count == said
+            self.is_row(record, options) || record.is_sound && record.count == field_count
         };
         for record in records.by_ref().filter(is_row) {
             add(&mut evidence, &record, options);

@@ -134,10 +134,10 @@ mod tests {
     #[test]
     fn a_long_name_is_cut_in_its_middle() {
         for name in ["x".repeat(10 << 20), "\u{4e2d}".repeat(1 << 20)] {
-            let said = sentence(&io::Error::other(format!("table `{name}` does not exist")));
-            assert!(said.len() <= SENTENCE_BYTES, "sentence-2: {}", said.len());
-            assert!(said.starts_with("table `") && said.ends_with("` does not exist"), "{said}");
-            assert!(said.contains(CUT), "{said}");
+            let shown = sentence(&io::Error::other(format!("table `{name}` does not exist")));
+            assert!(shown.len() <= SENTENCE_BYTES, "sentence-2: {}", shown.len());
+            assert!(shown.starts_with("table `") && shown.ends_with("` does not exist"), "{shown}");
+            assert!(shown.contains(CUT), "{shown}");
         }
         let exact = "x".repeat(SENTENCE_BYTES);
         assert_eq!(brief(exact.clone()), exact, "sentence-2");

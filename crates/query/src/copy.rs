@@ -94,17 +94,17 @@ impl Engine {
                 table,
                 columns,
                 from: CopyPlace::Connection { offset },
-                options: said,
+                options: copy_options,
             } => {
                 if options.session.is_read_only() {
                     return Err(Error::ReadOnly { statement: "COPY" });
                 }
                 let path = Placed { text: "STDIN".to_owned(), offset };
-                let begun = self.copy_in(sql, table, columns, path, said, &options.session);
+                let begun = self.copy_in(sql, table, columns, path, copy_options, &options.session);
                 Ok(Some(begun.await?))
             }
-            Copy::Export { what, to: CopyPlace::Connection { offset }, options: said } => {
-                let format = said.format.unwrap_or(CopyFormat::Text);
+            Copy::Export { what, to: CopyPlace::Connection { offset }, options: copy_options } => {
+                let format = copy_options.format.unwrap_or(CopyFormat::Text);
                 if !matches!(format, CopyFormat::Csv | CopyFormat::Text | CopyFormat::Binary) {
                     let feature = "COPY TO STDOUT in a format other than csv, text and binary";
                     let position = Some(Position::at(sql, offset));
@@ -116,7 +116,12 @@ impl Engine {
                 else {
                     return Err(not_a_query(sql, &what));
                 };
-                Ok(Some(CopyStream::Out { schema, stream, format, options: Box::new(said) }))
+                Ok(Some(CopyStream::Out {
+                    schema,
+                    stream,
+                    format,
+                    options: Box::new(copy_options),
+                }))
             }
             _ => Ok(None),
         }
@@ -220,8 +225,8 @@ impl Engine {
                 let import = bulk_import(sql, table, columns, path, options)?;
                 (self.bulk().import(import, session).await, waits)
             }
-            Copy::Export { what, to: CopyPlace::File(path), options: said } => {
-                let waits = said.wait;
+            Copy::Export { what, to: CopyPlace::File(path), options: copy_options } => {
+                let waits = copy_options.wait;
                 let (query, name) = self.query_of(sql, session, &what)?;
                 // copy-2: without `wait`, the rows have no timeout.
                 let timeout = if waits { options.timeout } else { Some(Timeout::Never) };
@@ -230,7 +235,7 @@ impl Engine {
                 let Answer::Rows { stream, .. } = answer else {
                     return Err(not_a_query(sql, &what));
                 };
-                let export = BulkExport { what: name, path, options: said };
+                let export = BulkExport { what: name, path, options: copy_options };
                 (self.bulk().export(export, stream, session).await, waits)
             }
         };

@@ -173,7 +173,7 @@ fn change(definer: Definer<'_>, sql: &str, statement: Statement) -> Result<Optio
         Statement::DropViews { names, if_exists, readers } => {
             drop_views(definer, &Dropped { names: &names, if_exists, readers })?
         }
-        Statement::Comment(said) => comment(definer, &said)?,
+        Statement::Comment(statement) => comment(definer, &statement)?,
         Statement::DropIndex => {
             let notice = "DROP INDEX has no effect: there are none";
             Done::with_notices("DROP INDEX", vec![notice.to_owned()])

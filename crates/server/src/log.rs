@@ -374,9 +374,9 @@ mod tests {
             log.info(target, format_args!("info"));
             log.warn(target, format_args!("warn"));
         }
-        let said = written(&log, &lines);
-        let said = said.iter().map(|line| line[28..].trim().to_owned()).collect::<Vec<_>>();
-        assert_eq!(said, ["INFO audit: info", "WARN audit: warn", "WARN pg: warn"]);
+        let logged = written(&log, &lines);
+        let logged = logged.iter().map(|line| line[28..].trim().to_owned()).collect::<Vec<_>>();
+        assert_eq!(logged, ["INFO audit: info", "WARN audit: warn", "WARN pg: warn"]);
         assert_eq!(LogLevels::parse("warn,a=info").unwrap().to_string(), "warn,a=info");
         for bad in ["", "loud", "a=loud", "=info", "info,"] {
             assert_eq!(LogLevels::parse(bad), None, "{bad}");
@@ -430,10 +430,10 @@ mod tests {
         let dropped = log.dropped();
         assert!(0 < dropped && dropped < count as u64, "log-2: {dropped}");
         drop(go_on);
-        let said = written(&log, &lines);
-        assert_eq!(said.len() as u64, count as u64 - dropped + 1, "log-2");
+        let logged = written(&log, &lines);
+        assert_eq!(logged.len() as u64, count as u64 - dropped + 1, "log-2");
         let last = format!(" WARN log: {} log lines dropped\n", grouped(dropped));
-        assert!(said.last().unwrap().ends_with(&last), "log-2: {:?}", said.last());
+        assert!(logged.last().unwrap().ends_with(&last), "log-2: {:?}", logged.last());
         assert_eq!((grouped(7), grouped(1_234), grouped(123_456)), texts());
     }
 

@@ -201,7 +201,7 @@ impl TestDatabase {
                 let batches = stream.try_collect::<Vec<_>>().await;
                 let batches = batches.map_err(tidegate_query::Error::from)?;
                 for batch in &batches {
-                    assert_eq!(batch.schema(), schema, "batches are what the answer said");
+                    assert_eq!(batch.schema(), schema, "batches have the schema of the answer");
                 }
                 Ok((schema, batches))
             }

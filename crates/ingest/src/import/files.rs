@@ -540,20 +540,22 @@ impl Files<'_> {
             let is_there = *is_there;
             let is_designated = Some(column.id) == schema.designated();
             let mut of_column = options.column_formats.iter();
-            let said = of_column
+            let requested = of_column
                 .find(|(name, _)| same_name(name, &column.name))
                 .map(|(_, format)| format)
                 .or_else(|| given.filter(|_| is_designated))
                 .filter(|_| is_there);
-            let mut found = sniff::expected_column(column, is_designated, evidence, given);
-            if said.is_none() && found.format.as_ref().is_some_and(TimestampFormat::has_order) {
+            let mut sniffed = sniff::expected_column(column, is_designated, evidence, given);
+            if requested.is_none()
+                && sniffed.format.as_ref().is_some_and(TimestampFormat::has_order)
+            {
                 self.check_one_order(&column.name, evidence.orders())?;
             }
             let is_guess = is_inferred && !is_hinted(options, &column.name);
-            let ambiguity = sniff::ambiguity(&column.name, &found, evidence);
-            let mut ambiguity = ambiguity.filter(|_| said.is_none());
+            let ambiguity = sniff::ambiguity(&column.name, &sniffed, evidence);
+            let mut ambiguity = ambiguity.filter(|_| requested.is_none());
             if ambiguity.is_some() && is_month_first {
-                found.format = Some(TimestampFormat::MonthFirst);
+                sniffed.format = Some(TimestampFormat::MonthFirst);
                 ambiguity = Some(format!(
                     "column `{}` could be day first; read as month first, as other columns are",
                     column.name
@@ -562,10 +564,11 @@ impl Files<'_> {
             let is_ambiguous = ambiguity.is_some();
             notes.extend(ambiguity);
             let surroundings = Surroundings { has_commas, has_semicolons, is_guess };
-            notes.extend(sniff::remarks(&column.name, &found, evidence, surroundings));
-            notes
-                .extend(is_guess.then(|| sniff::spoiled(&column.name, &found, evidence)).flatten());
-            let format = said.cloned().or(found.format.filter(|_| is_there));
+            notes.extend(sniff::remarks(&column.name, &sniffed, evidence, surroundings));
+            notes.extend(
+                is_guess.then(|| sniff::spoiled(&column.name, &sniffed, evidence)).flatten(),
+            );
+            let format = requested.cloned().or(sniffed.format.filter(|_| is_there));
             Ok(ReadColumn { format, is_guess, is_ambiguous })
         };
         schema.columns().iter().zip(&evidence).map(of_column).collect()

@@ -225,7 +225,7 @@ fn check_width(function: &str, made: &Expr) -> Result<()> {
     Err(Error::Clause { position: None, what }.into())
 }
 
-#[expect(deprecated, reason = "what the function says is said again")]
+#[expect(deprecated, reason = "deprecated as the function is")]
 impl ScalarUDFImpl for Bounded {
     fn name(&self) -> &str {
         self.inner.name()

@@ -625,8 +625,8 @@ fn describe_column(call: &Call<'_>) -> Result<ScalarValue> {
     let schema = &table.snapshot.schema;
     let at = call.number(1).and_then(|number| usize::try_from(number - 1).ok());
     let column = at.and_then(|at| schema.columns().get(at));
-    let said = column.and_then(|column| column_description(schema, column));
-    Ok(ScalarValue::Utf8View(said))
+    let description = column.and_then(|column| column_description(schema, column));
+    Ok(ScalarValue::Utf8View(description))
 }
 
 /// `obj_description(oid[, catalog])`: only comments of tables are known, not those of other

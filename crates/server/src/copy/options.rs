@@ -21,10 +21,10 @@ pub(super) fn of_statement(
     source: Source,
     rejects: RejectList,
 ) -> Result<ImportOptions, CopyError> {
-    let said = &import.options;
+    let requested = &import.options;
     let is_stream = matches!(source, Source::Stream(_));
     let mut options = defaults(inner, &import.table.text, source, rejects)?;
-    options.format = match said.format {
+    options.format = match requested.format {
         Some(CopyFormat::Csv) => FileFormat::Csv,
         Some(CopyFormat::Text) => FileFormat::PgText,
         Some(CopyFormat::Parquet) => FileFormat::Parquet,
@@ -33,32 +33,32 @@ pub(super) fn of_statement(
             return Err(CopyError::new("0A000", "jsonl, arrow and binary are no formats of files"));
         }
     };
-    options.dialect = dialect(said, is_stream)?;
+    options.dialect = dialect(requested, is_stream)?;
     let columns = &import.columns;
-    options.skip_columns.clone_from(&said.skip_columns);
+    options.skip_columns.clone_from(&requested.skip_columns);
     options.fields = (!columns.is_empty()).then(|| columns.clone());
-    options.timestamp = said.timestamp.as_ref().map(|it| it.text.clone());
-    if let Some(format) = &said.timestamp_format {
+    options.timestamp = requested.timestamp.as_ref().map(|it| it.text.clone());
+    if let Some(format) = &requested.timestamp_format {
         let parsed = TimestampFormat::parse(&format.text);
         let fail = |error| CopyError::new("22023", sentence(&error)).at(format.offset);
         options.timestamp_format = Some(parsed.map_err(fail)?);
     }
-    options.on_error = match said.on_error {
+    options.on_error = match requested.on_error {
         Some(CopyPolicy::SkipRow) => OnError::SkipRow,
         Some(CopyPolicy::SkipColumn) => OnError::Null,
         Some(CopyPolicy::Abort) => OnError::Abort,
         None if is_stream => OnError::Abort,
         None => OnError::SkipRow,
     };
-    options.errors_max = said.max_errors;
-    let partition_by = said.partition_by.filter(|unit| *unit != PartitionUnit::None);
+    options.errors_max = requested.max_errors;
+    let partition_by = requested.partition_by.filter(|unit| *unit != PartitionUnit::None);
     match inner.database.schema_of(&import.table.text) {
         Some(schema) => {
             check_timestamp(import, schema.designated_column().map(|(it, _)| &*it.name))?
         }
         // The table is created by the import.
         None => {
-            if partition_by.is_some() && said.timestamp.is_none() {
+            if partition_by.is_some() && requested.timestamp.is_none() {
                 let message = "PARTITION BY needs TIMESTAMP, the column that it goes by";
                 return Err(CopyError::new("22023", message));
             }
@@ -123,20 +123,20 @@ pub(crate) fn defaults(
     })
 }
 
-fn dialect(said: &CopyOptions, is_stream: bool) -> Result<DialectOptions, CopyError> {
-    let is_text = said.format == Some(CopyFormat::Text);
+fn dialect(requested: &CopyOptions, is_stream: bool) -> Result<DialectOptions, CopyError> {
+    let is_text = requested.format == Some(CopyFormat::Text);
     // PostgreSQL's text format is read as CSV with its own delimiter and backslashes.
-    let delimiter = match (said.delimiter, is_text) {
+    let delimiter = match (requested.delimiter, is_text) {
         (Some(delimiter), _) => Some(delimiter),
         (None, true) => Some(b'\t'),
         // The format of a stream is not guessed: it has the default.
-        (None, false) => (said.format == Some(CopyFormat::Csv) || is_stream).then_some(b','),
+        (None, false) => (requested.format == Some(CopyFormat::Csv) || is_stream).then_some(b','),
     };
     if let Some(delimiter) = delimiter.filter(|_| is_text) {
         check_text_delimiter(delimiter)?;
     }
-    let quote = if is_text { None } else { said.quote };
-    let header = match said.header {
+    let quote = if is_text { None } else { requested.quote };
+    let header = match requested.header {
         Some(CopyHeader::Auto) => Header::Auto,
         Some(CopyHeader::Present) => Header::Present,
         Some(CopyHeader::Absent) => Header::Absent,
@@ -156,13 +156,13 @@ fn dialect(said: &CopyOptions, is_stream: bool) -> Result<DialectOptions, CopyEr
             None => Quote::Standard,
         },
         header,
-        null_text: said.null.clone().filter(|text| is_text || !text.is_empty()),
-        skip_lines: said.skip_lines,
-        missing_fields: match said.rejects_missing_fields {
+        null_text: requested.null.clone().filter(|text| is_text || !text.is_empty()),
+        skip_lines: requested.skip_lines,
+        missing_fields: match requested.rejects_missing_fields {
             true => MissingFields::Reject,
             false => MissingFields::Null,
         },
-        extra_fields: match said.ignores_extra_fields {
+        extra_fields: match requested.ignores_extra_fields {
             true => ExtraFields::Ignore,
             false => ExtraFields::Reject,
         },
@@ -193,21 +193,21 @@ fn check_null(null: &str, signs: &[u8]) -> Result<(), CopyError> {
 }
 
 /// Returns the format of an exported file, or of the rows sent over a connection.
-pub(crate) fn form_of(said: &CopyOptions) -> Result<ResultForm, CopyError> {
-    let has_header = |default| match said.header {
+pub(crate) fn form_of(requested: &CopyOptions) -> Result<ResultForm, CopyError> {
+    let has_header = |default| match requested.header {
         None | Some(CopyHeader::Auto) => default,
         Some(CopyHeader::Present | CopyHeader::Match) => true,
         Some(CopyHeader::Absent) => false,
     };
-    Ok(match said.format.unwrap_or(CopyFormat::Text) {
+    Ok(match requested.format.unwrap_or(CopyFormat::Text) {
         CopyFormat::Csv => {
-            let quote = said.quote.unwrap_or(b'"');
-            let delimiter = said.delimiter.unwrap_or(b',');
+            let quote = requested.quote.unwrap_or(b'"');
+            let delimiter = requested.delimiter.unwrap_or(b',');
             if quote == delimiter {
                 let message = "DELIMITER and QUOTE must be two characters";
                 return Err(CopyError::new("22023", message));
             }
-            let null = said.null.clone().unwrap_or_default();
+            let null = requested.null.clone().unwrap_or_default();
             check_null(&null, &[delimiter, quote])?;
             ResultForm::Delimited(DelimitedForm {
                 delimiter,
@@ -219,9 +219,9 @@ pub(crate) fn form_of(said: &CopyOptions) -> Result<ResultForm, CopyError> {
         }
         CopyFormat::Text => {
             let form = DelimitedForm::text();
-            let delimiter = said.delimiter.unwrap_or(form.delimiter);
+            let delimiter = requested.delimiter.unwrap_or(form.delimiter);
             check_text_delimiter(delimiter)?;
-            let null = said.null.clone().unwrap_or_else(|| form.null.clone());
+            let null = requested.null.clone().unwrap_or_else(|| form.null.clone());
             check_null(&null, &[delimiter])?;
             ResultForm::Delimited(DelimitedForm {
                 delimiter,
@@ -230,7 +230,7 @@ pub(crate) fn form_of(said: &CopyOptions) -> Result<ResultForm, CopyError> {
                 ..form
             })
         }
-        CopyFormat::Parquet => ResultForm::Parquet(parquet_form(said)?),
+        CopyFormat::Parquet => ResultForm::Parquet(parquet_form(requested)?),
         CopyFormat::Jsonl => ResultForm::Ndjson,
         CopyFormat::Arrow => ResultForm::ArrowFile,
         CopyFormat::Binary => {
@@ -239,16 +239,16 @@ pub(crate) fn form_of(said: &CopyOptions) -> Result<ResultForm, CopyError> {
     })
 }
 
-fn parquet_form(said: &CopyOptions) -> Result<ParquetForm, CopyError> {
+fn parquet_form(requested: &CopyOptions) -> Result<ParquetForm, CopyError> {
     let form = ParquetForm::default();
-    let form = said.row_group_size.map_or(form, |rows| form.with_group_rows(rows));
-    let Some(codec) = &said.codec else {
-        return match said.codec_level {
+    let form = requested.row_group_size.map_or(form, |rows| form.with_group_rows(rows));
+    let Some(codec) = &requested.codec else {
+        return match requested.codec_level {
             None => Ok(form),
             Some(level) => form.with_codec("zstd", Some(level)).ok_or_else(no_such_codec),
         };
     };
-    let chosen = form.with_codec(&codec.text, said.codec_level);
+    let chosen = form.with_codec(&codec.text, requested.codec_level);
     chosen.ok_or_else(|| no_such_codec().at(codec.offset))
 }
 
@@ -263,9 +263,10 @@ mod tests {
     #[track_caller]
     fn check(format: CopyFormat, delimiter: u8, null: &str, expected: Option<&'static str>) {
         let (delimiter, null) = (Some(delimiter), Some(null.to_owned()));
-        let said = CopyOptions { format: Some(format), delimiter, null, ..CopyOptions::default() };
-        let found = form_of(&said).err().map(|error| error.cause.code);
-        assert_eq!(found, expected, "{said:?}");
+        let requested =
+            CopyOptions { format: Some(format), delimiter, null, ..CopyOptions::default() };
+        let found = form_of(&requested).err().map(|error| error.cause.code);
+        assert_eq!(found, expected, "{requested:?}");
     }
 
     // `n` was escaped to `\\n`, which every reader takes for a line feed.

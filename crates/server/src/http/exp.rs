@@ -123,7 +123,7 @@ impl ExportRequest {
     fn timeout(&self, usual: Timeout) -> Timeout {
         let is_file = !matches!(self.form, ResultForm::Delimited(_));
         match (self.timeout, usual) {
-            (Some(said), _) => said,
+            (Some(timeout), _) => timeout,
             (None, Timeout::After(usual)) if is_file => Timeout::After(usual.max(FILE_TIMEOUT)),
             (None, usual) => usual,
         }
@@ -539,8 +539,8 @@ mod tests {
         ] {
             let request = request(&format!("query=x&fmt={form}")).unwrap();
             assert_eq!(request.timeout(usual), expected, "{form}");
-            let said = ExportRequest { timeout: Some(after(2)), ..request };
-            assert_eq!(said.timeout(usual), after(2), "{form}");
+            let limited = ExportRequest { timeout: Some(after(2)), ..request };
+            assert_eq!(limited.timeout(usual), after(2), "{form}");
         }
     }
 

@@ -441,9 +441,9 @@ pub(crate) fn read_table(snapshot: &Snapshot) -> Table {
     let columns = snapshot.schema.columns().iter().map(|c| (c.name.clone(), c.ty)).collect();
     let has_keys = !snapshot.schema.dedup().is_empty();
     let view = snapshot.schema.view().map(|view| view.query.clone());
-    let said = snapshot.schema.comments();
-    let of_table = said.table.iter().map(|text| (None, text.clone()));
-    let of_columns = said
+    let schema_comments = snapshot.schema.comments();
+    let of_table = schema_comments.table.iter().map(|text| (None, text.clone()));
+    let of_columns = schema_comments
         .columns
         .iter()
         .map(|(id, text)| (Some(snapshot.schema.column(*id).unwrap().name.clone()), text.clone()));

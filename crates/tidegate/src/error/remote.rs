@@ -56,8 +56,8 @@ pub(crate) fn is_password_missing(error: &tokio_postgres::Error) -> bool {
 /// Returns the error of a failed connect or login.
 pub(crate) fn of_connection(error: tokio_postgres::Error, place: &str) -> RemoteError {
     let place = place.to_owned();
-    if let Some(said) = error.as_db_error() {
-        return RemoteError::Refused { place, message: said.message().to_owned() };
+    if let Some(db_error) = error.as_db_error() {
+        return RemoteError::Refused { place, message: db_error.message().to_owned() };
     }
     let message = error.to_string();
     let source = error.into_source().unwrap_or_else(|| message.into());
@@ -66,11 +66,11 @@ pub(crate) fn of_connection(error: tokio_postgres::Error, place: &str) -> Remote
 
 /// Returns the error of a statement that begins at byte `before` of its text.
 pub(crate) fn of_statement(error: &tokio_postgres::Error, sql: &str, before: usize) -> RemoteError {
-    if let Some(said) = error.as_db_error() {
+    if let Some(db_error) = error.as_db_error() {
         return RemoteError::Statement {
-            position: position(said, sql, before),
-            message: said.message().to_owned(),
-            is_damage: said.code().code() == CORRUPTION,
+            position: position(db_error, sql, before),
+            message: db_error.message().to_owned(),
+            is_damage: db_error.code().code() == CORRUPTION,
         };
     }
     if error.is_closed() {
@@ -98,8 +98,8 @@ pub(crate) fn relocated(notice: &str, before: &str) -> String {
 
 /// Returns the place of an error in the script (error_remote-1): the server counts characters of
 /// the statement, from 1.
-fn position(said: &DbError, sql: &str, before: usize) -> Option<Position> {
-    let Some(ErrorPosition::Original(character)) = said.position() else { return None };
+fn position(db_error: &DbError, sql: &str, before: usize) -> Option<Position> {
+    let Some(ErrorPosition::Original(character)) = db_error.position() else { return None };
     let character = usize::try_from(*character).ok()?.checked_sub(1)?;
     let text = &sql[before..];
     let offset = text.char_indices().nth(character).map_or(text.len(), |(at, _)| at);

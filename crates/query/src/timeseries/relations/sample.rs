@@ -314,11 +314,11 @@ fn with_fills(
     let mut number = 0;
     for (at, role) in roles.iter_mut().enumerate() {
         let Role::Value(fill) = role else { continue };
-        let said = if values == 1 { &clause.fill[0] } else { &clause.fill[number] };
+        let of_column = if values == 1 { &clause.fill[0] } else { &clause.fill[number] };
         number += 1;
         let field = schema.field(at);
         let column = || field.name().clone();
-        *fill = match said {
+        *fill = match of_column {
             FillClause::None | FillClause::Null => Fill::Null,
             FillClause::Prev => Fill::Prev,
             FillClause::Linear if field.data_type().is_numeric() => Fill::Linear,

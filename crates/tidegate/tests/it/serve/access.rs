@@ -59,8 +59,9 @@ fn unknown_users_are_refused() {
     let wrong = exec(&server, "SELECT 1", &basic("admin", "quest"));
     let unknown = exec(&server, "SELECT 1", &basic("nobody", "quest"));
     check(&wrong, 401, r#""code":"28P01""#);
-    let said = |answer: &Answer| answer.body.split("\"requestId\"").next().unwrap().to_owned();
-    assert_eq!(said(&wrong), said(&unknown), "guard-2");
+    let message_of =
+        |answer: &Answer| answer.body.split("\"requestId\"").next().unwrap().to_owned();
+    assert_eq!(message_of(&wrong), message_of(&unknown), "guard-2");
     for fields in [&*basic("admin", "a better one"), "Authorization: Token admin:a better one\r\n"]
     {
         check(&exec(&server, "SELECT 40 + 2", fields), 200, "[[42]]");

@@ -30,8 +30,8 @@ fn python(package: &str) -> Option<PathBuf> {
 #[track_caller]
 fn run(python: &PathBuf, program: &str, arguments: &[String]) {
     let output = Command::new(python).arg("-c").arg(program).args(arguments).output().unwrap();
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{said}");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{stderr}");
 }
 
 #[test]

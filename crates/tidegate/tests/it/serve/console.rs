@@ -34,9 +34,9 @@ fn run(script: &str, settings: &[(&str, &str)]) {
     let mut command = Command::new("npm");
     command.args(["run", "--silent", script]).current_dir(folder());
     let output = command.envs(settings.iter().copied()).output().unwrap();
-    let said = String::from_utf8_lossy(&output.stdout);
+    let stdout = String::from_utf8_lossy(&output.stdout);
     let complained = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{said}\n{complained}");
+    assert!(output.status.success(), "{stdout}\n{complained}");
 }
 
 #[test]

@@ -510,8 +510,8 @@ fn psql_through(mode: &str, server: &Server, commands: &[&str]) -> Option<(Strin
 fn psql_describes_what_there_is() {
     let world = World::new();
     let server = Server::start_with(&world, &[SECRET]);
-    let Some((said, errors)) = psql(&server, &[TABLE, ROW, "SELECT s, n FROM t"]) else { return };
-    assert_eq!((said.as_str(), errors.as_str()), ("CREATE TABLE\nINSERT 0 1\noslo|-5\n", ""));
+    let Some((stdout, errors)) = psql(&server, &[TABLE, ROW, "SELECT s, n FROM t"]) else { return };
+    assert_eq!((stdout.as_str(), errors.as_str()), ("CREATE TABLE\nINSERT 0 1\noslo|-5\n", ""));
     for (command, expected) in [
         ("\\d", "public|t|table|admin"),
         ("\\dt+", "public|t|table|admin|permanent|heap|"),
@@ -524,8 +524,8 @@ fn psql_describes_what_there_is() {
         ("\\di", ""),
         ("\\dv", ""),
     ] {
-        let (said, errors) = psql(&server, &[command]).expect("it is there");
-        assert!(said.contains(expected), "{command}: {said}");
+        let (stdout, errors) = psql(&server, &[command]).expect("it is there");
+        assert!(stdout.contains(expected), "{command}: {stdout}");
         assert!(!errors.contains("ERROR"), "{command}: {errors}");
     }
     server.stop();
@@ -583,8 +583,10 @@ fn tls_is_spoken_where_it_is_wanted() {
     let secret = Command::new("chmod").arg("600").arg(world.path("key.pem")).status();
     assert!(secret.is_ok_and(|status| status.success()));
     let server = Server::start_with(&world, &keys);
-    let Some((said, errors)) = psql_through("require", &server, &["SELECT 40 + 2"]) else { return };
-    assert_eq!((said.as_str(), errors.as_str()), ("42\n", ""));
+    let Some((stdout, errors)) = psql_through("require", &server, &["SELECT 40 + 2"]) else {
+        return;
+    };
+    assert_eq!((stdout.as_str(), errors.as_str()), ("42\n", ""));
     let (_, errors) = psql_through("disable", &server, &["SELECT 1"]).expect("it is there");
     assert!(errors.contains("connections without TLS are refused"), "{errors}");
     server.stop();

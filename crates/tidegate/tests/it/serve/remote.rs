@@ -64,28 +64,31 @@ fn every_form_has_the_rows_of_the_database() {
     let world = world();
     let forms = ["table", "csv", "json", "ndjson"];
     let ask = |ask: &dyn Fn(&[&str]) -> Run| {
-        let mut said = Vec::new();
+        let mut stdout = Vec::new();
         for form in forms {
             for sql in [SAME, MORE] {
-                said.push(ask(&[sql, "--format", form]).succeeds());
+                stdout.push(ask(&[sql, "--format", form]).succeeds());
             }
         }
-        said.push(ask(&["SELECT u8, ns FROM t WHERE ns IS NULL", "--format", "csv"]).succeeds());
-        said
+        stdout.push(ask(&["SELECT u8, ns FROM t WHERE ns IS NULL", "--format", "csv"]).succeeds());
+        stdout
     };
     let local = ask(&|arguments| world.run(&[&["sql"], arguments].concat()));
     let server = Server::start_with(&world, &[SECRET]);
     let remote = ask(&|arguments| run(&world, &server, arguments));
-    let without_times = |said: &str| {
-        said.lines().filter(|line| !line.ends_with(" ms)")).collect::<Vec<_>>().join("\n")
+    let without_times = |stdout: &str| {
+        stdout.lines().filter(|line| !line.ends_with(" ms)")).collect::<Vec<_>>().join("\n")
     };
     for (local, remote) in local.iter().zip(&remote) {
         assert_eq!(without_times(remote), without_times(local));
     }
     // PostgreSQL has only microseconds, and no unsigned integer of 64 bits.
     let sql = "SELECT ns, u8 FROM t WHERE ns IS NOT NULL";
-    let said = run(&world, &server, &[sql, "--format", "json"]).succeeds();
-    assert!(said.contains("\"2025-03-01T00:00:00.123456Z\"") && said.contains("\"0\""), "{said}");
+    let stdout = run(&world, &server, &[sql, "--format", "json"]).succeeds();
+    assert!(
+        stdout.contains("\"2025-03-01T00:00:00.123456Z\"") && stdout.contains("\"0\""),
+        "{stdout}"
+    );
     server.stop();
 }
 
@@ -166,14 +169,15 @@ fn changes_notices_and_errors_are_said_in_the_same_words() {
         &["SET nope = 1"],
         &["SELECT $1 + 1"],
     ];
-    let without_times =
-        |said: &str| said.lines().filter(|it| !it.contains(" ms)")).collect::<Vec<_>>().join("\n");
+    let without_times = |stdout: &str| {
+        stdout.lines().filter(|it| !it.contains(" ms)")).collect::<Vec<_>>().join("\n")
+    };
     let local = world.run(&["sql", "-f", "script.sql"]);
     let wrong = statements.map(|it| world.run(&[&["sql"], it].concat()));
     let server = Server::start_with(&world, &[SECRET]);
     let remote = run(&world, &server, &["-f", "script.sql"]);
-    let said = local.stderr.trim_start_matches("tidegate: sql: made a new database in db\n");
-    assert_eq!((local.code, remote.code, &*remote.stderr), (Some(0), Some(0), said));
+    let stderr = local.stderr.trim_start_matches("tidegate: sql: made a new database in db\n");
+    assert_eq!((local.code, remote.code, &*remote.stderr), (Some(0), Some(0), stderr));
     assert_eq!(without_times(&remote.stdout), without_times(&local.stdout));
     for (statement, local) in statements.iter().zip(wrong) {
         let remote = run(&world, &server, statement);
@@ -189,11 +193,14 @@ fn rows_are_streamed_measured_and_limited_in_time() {
     let world = World::new();
     let server = Server::start_with(&world, &[SECRET]);
     let many = "SELECT x FROM long_sequence(100000)";
-    let said = run(&world, &server, &[many, "--format", "csv"]).succeeds();
-    assert_eq!(said.lines().count(), 100_001);
-    assert!(said.ends_with("\n100000\n"));
-    let said = run(&world, &server, &[many, "--repeat", "3", "--timings"]).succeeds();
-    assert!(said.ends_with("],\"rows\":100000}\n") && said.matches(',').count() == 3, "{said}");
+    let stdout = run(&world, &server, &[many, "--format", "csv"]).succeeds();
+    assert_eq!(stdout.lines().count(), 100_001);
+    assert!(stdout.ends_with("\n100000\n"));
+    let stdout = run(&world, &server, &[many, "--repeat", "3", "--timings"]).succeeds();
+    assert!(
+        stdout.ends_with("],\"rows\":100000}\n") && stdout.matches(',').count() == 3,
+        "{stdout}"
+    );
     let long = "SELECT count(*) FROM long_sequence(1000000000000) WHERE x % 7 = 8";
     run(&world, &server, &[long, "--timeout", "50ms"])
         .fails(1, &["sql: ", "timed out", "timeout=50ms"]);

@@ -64,18 +64,18 @@ fn one_port_speaks_both_where_that_is_allowed() {
     for (options, version) in
         [(&["-tls1_3"][..], "TLSv1.3"), (&["-tls1_2", "-alpn", "h2,http/1.1"], "TLSv1.2")]
     {
-        let said = ask(&server, QUERY, options);
-        assert!(said.contains("[[42]]") && said.contains(version), "{options:?}: {said}");
+        let stdout = ask(&server, QUERY, options);
+        assert!(stdout.contains("[[42]]") && stdout.contains(version), "{options:?}: {stdout}");
     }
-    let said = ask(&server, QUERY, &["-alpn", "h2,http/1.1"]);
-    assert!(said.contains("ALPN protocol: http/1.1"), "{said}");
+    let stdout = ask(&server, QUERY, &["-alpn", "h2,http/1.1"]);
+    assert!(stdout.contains("ALPN protocol: http/1.1"), "{stdout}");
     assert!(!ask(&server, QUERY, &["-alpn", "postgresql"]).contains("[[42]]"), "server_tls-3");
     assert!(!ask(&server, QUERY, &["-tls1_1", "-cipher", "ALL:@SECLEVEL=0"]).contains("[[42]]"));
     assert_eq!(server.rows("SELECT 40 + 2"), "[[42]]", "http-3");
     let large = "GET /exp?query=SELECT%20x%20FROM%20long_sequence(200000) HTTP/1.1\r\nHost: x\r\n\
                  Connection: close\r\n\r\n";
-    let said = ask(&server, large, &["-quiet"]);
-    assert!(said.contains("\r\n199999\r\n") && said.contains("\r\n0\r\n\r\n"), "all rows come");
+    let stdout = ask(&server, large, &["-quiet"]);
+    assert!(stdout.contains("\r\n199999\r\n") && stdout.contains("\r\n0\r\n\r\n"), "all rows come");
     server.stop();
 }
 

@@ -399,8 +399,8 @@ fn logins_are_bound_to_the_certificate() {
             (format!("tls.cert={}", path("cert.pem")), format!("tls.key={}", path("key.pem")));
         let server = Server::start_with(&world, &[SECRET, "tls.mode=require", &cert, &private]);
         for binding in ["require", "prefer", "disable"] {
-            let Some((said, errors)) = psql(&server, binding, "SELECT 40 + 2") else { return };
-            assert_eq!((said.as_str(), errors.as_str()), ("42\n", ""), "{hash} {binding}");
+            let Some((stdout, errors)) = psql(&server, binding, "SELECT 40 + 2") else { return };
+            assert_eq!((stdout.as_str(), errors.as_str()), ("42\n", ""), "{hash} {binding}");
         }
         server.stop();
     }

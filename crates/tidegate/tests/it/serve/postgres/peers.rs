@@ -34,9 +34,9 @@ fn run(name: &str, command: &mut Command) {
     assert_eq!(server.exec(TABLE).status, 200);
     command.arg(server.pg.port().to_string()).arg(PASSWORD);
     let output = command.output().expect(name);
-    let said = String::from_utf8_lossy(&output.stdout);
+    let stdout = String::from_utf8_lossy(&output.stdout);
     let errors = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success() && said.contains("done"), "{name}: {said}\n{errors}");
+    assert!(output.status.success() && stdout.contains("done"), "{name}: {stdout}\n{errors}");
     server.stop();
 }
 

@@ -109,8 +109,8 @@ fn every_command_that_describes_something_is_answered() {
     let Some((_, errors)) = psql(&server, MADE) else { return };
     assert!(!errors.contains("ERROR"), "{errors}");
     for (command, expected) in SHOWN {
-        let (said, errors) = psql(&server, command).expect("it is there");
-        assert!(said.contains(expected), "{command} lacks {expected}: {said}\n{errors}");
+        let (stdout, errors) = psql(&server, command).expect("it is there");
+        assert!(stdout.contains(expected), "{command} lacks {expected}: {stdout}\n{errors}");
         assert!(!errors.contains("ERROR"), "{command}: {errors}");
     }
     for command in EMPTY {
@@ -137,12 +137,15 @@ fn queries_are_described_crossed_and_run() {
         ("SELECT 42 AS x \\gset\n\\echo :x", "42"),
         ("SELECT $1::int + 1 AS y \\bind 6 \\g", "y\n7"),
     ] {
-        let (said, errors) = psql(&server, script).expect("it is there");
+        let (stdout, errors) = psql(&server, script).expect("it is there");
         // Older versions of psql lack some of the commands.
         if errors.contains("invalid command") {
             continue;
         }
-        assert!(said.contains(expected) && !errors.contains("ERROR"), "{script}: {said}{errors}");
+        assert!(
+            stdout.contains(expected) && !errors.contains("ERROR"),
+            "{script}: {stdout}{errors}"
+        );
     }
     server.stop();
 }
@@ -174,7 +177,7 @@ c\t3
         \\d side
         COPY of_side FROM STDIN;
     ";
-    let Some((said, errors)) = psql(&server, script) else { return };
+    let Some((stdout, errors)) = psql(&server, script) else { return };
     for expected in [
         "COPY 2",
         "k|n\na|1\nb|2\nc|3\n|4\n(4 rows)",
@@ -184,7 +187,7 @@ c\t3
         "pg_temp|of_side|view|admin",
         "n|integer|",
     ] {
-        assert!(said.contains(expected), "{expected}: {said}\n{errors}");
+        assert!(stdout.contains(expected), "{expected}: {stdout}\n{errors}");
     }
     let wrong = errors.lines().filter(|line| line.contains("ERROR")).collect::<Vec<_>>();
     assert_eq!(wrong.len(), 1, "{errors}");

@@ -182,8 +182,8 @@ fn psql_describes_views_and_comments() {
         ("\\d+ warm", "|its load"),
         ("\\d+ warm", "SELECT ts, host, v AS value FROM cpu WHERE v > 1;"),
     ] {
-        let Some(said) = psql(&server, command) else { return };
-        assert!(said.contains(expected), "{command} lacks {expected}: {said}");
+        let Some(stdout) = psql(&server, command) else { return };
+        assert!(stdout.contains(expected), "{command} lacks {expected}: {stdout}");
     }
     let tables = psql(&server, "\\dt").expect("it is there");
     assert!(!tables.contains("warm"), "{tables}");

@@ -149,9 +149,9 @@ fn a_pipeline_is_one_transaction_up_to_its_sync() {
         message(b'X', b""),
     ];
     let answer = answer(open(&server), &bytes.concat());
-    let said = String::from_utf8_lossy(&answer);
-    let counts = said.split("n=").skip(1).map(|rest| rest.chars().next().unwrap());
-    assert_eq!(counts.collect::<String>(), "023", "{said}");
+    let text = String::from_utf8_lossy(&answer);
+    let counts = text.split("n=").skip(1).map(|rest| rest.chars().next().unwrap());
+    assert_eq!(counts.collect::<String>(), "023", "{text}");
     assert_eq!(server.rows("SELECT sum(n) FROM pipe"), "[[12]]");
     server.stop();
 }
