@@ -373,7 +373,7 @@ impl<'a> Cells<'a> {
 
     #[cold]
     fn add_error(&mut self, row: usize, reason: Reason) {
-        let row = u32::try_from(row).expect("STRIP_ROWS");
+        let row = u32::try_from(row).expect("PARSED_BATCH_ROWS");
         self.errors.push(ParseError { row, column: self.column, reason });
     }
 
@@ -429,7 +429,7 @@ impl<'a> Cells<'a> {
                 Err(error) => Reason::Cell(error),
             },
             Field::Null | Field::Plain(..) => {
-                nulls.push(u32::try_from(row).expect("STRIP_ROWS"));
+                nulls.push(u32::try_from(row).expect("PARSED_BATCH_ROWS"));
                 return T::default();
             }
             Field::Doubled(inner) => return self.doubled(row, inner, parse),

@@ -327,7 +327,7 @@ impl ParseErrorHandler<'_> {
         }
         for (row, value) in values.iter().enumerate() {
             if is_outside(value) {
-                let row = u32::try_from(row).expect("STRIP_ROWS");
+                let row = u32::try_from(row).expect("PARSED_BATCH_ROWS");
                 add_error(row, Reason::TimestampOutOfRange(self.unit));
             }
         }

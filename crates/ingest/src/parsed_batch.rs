@@ -153,7 +153,7 @@ impl ParsedColumn {
             Values::W16(values) => values.resize(rows, 0),
             Values::Text(values) => return values.resize(rows, Cell::NULL),
         }
-        self.nulls.extend(0..u32::try_from(rows).expect("STRIP_ROWS"));
+        self.nulls.extend(0..u32::try_from(rows).expect("PARSED_BATCH_ROWS"));
     }
 
     /// Makes a row NULL, because its value was bad.

@@ -229,10 +229,10 @@ fn sample(
         }
     })?;
     // The bytes of column buffers beside their rows, and the skipped ones, are spread over all.
-    let found: u64 = sample.iter().map(|(_, bytes)| bytes).sum();
-    let all = u128::from(bucket.cost(layout).max(found));
+    let sampled: u64 = sample.iter().map(|(_, bytes)| bytes).sum();
+    let all = u128::from(bucket.cost(layout).max(sampled));
     for (_, bytes) in &mut sample {
-        let share = u128::from(*bytes) * all / u128::from(found.max(1));
+        let share = u128::from(*bytes) * all / u128::from(sampled.max(1));
         *bytes = u64::try_from(share).unwrap_or(u64::MAX);
     }
     Ok(sample)
@@ -321,7 +321,7 @@ impl UnpackedRows<'_> {
             if let Some(bits) = &self.buffer.nulls[index] {
                 let is_null = |row: &usize| bits[row / 64] >> (row % 64) & 1 == 1;
                 let rows = (start..end).filter(is_null).map(|row| row - start);
-                into.nulls.extend(rows.map(|row| u32::try_from(row).expect("STRIP_ROWS")));
+                into.nulls.extend(rows.map(|row| u32::try_from(row).expect("PARSED_BATCH_ROWS")));
             }
         }
     }

@@ -473,7 +473,7 @@ impl Put<'_, '_> {
                     T::default()
                 }
                 None => {
-                    self.nulls.push(u32::try_from(row).expect("STRIP_ROWS"));
+                    self.nulls.push(u32::try_from(row).expect("PARSED_BATCH_ROWS"));
                     T::default()
                 }
             };
