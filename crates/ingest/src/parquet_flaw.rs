@@ -29,8 +29,8 @@ pub enum Flaw {
     SchemaCut,
     #[error("the schema is nested more than {max} levels deep")]
     SchemaTooDeep { max: usize },
-    #[error("{declared} rows are declared, and {found} are there")]
-    Rows { declared: u64, found: u64 },
+    #[error("{declared} rows are declared, and {actual} are there")]
+    Rows { declared: u64, actual: u64 },
     #[error(
         "the column is declared to be at byte {start} and to have {bytes}, in a file of {file}"
     )]

@@ -94,13 +94,13 @@ struct StretchCounts {
 
 impl StretchCounts {
     #[inline]
-    fn add(&mut self, found: usize, fields: usize, record: &std::ops::Range<usize>) {
+    fn add(&mut self, actual: usize, fields: usize, record: &std::ops::Range<usize>) {
         self.records += 1;
-        self.blank_rows += u64::from(found == 1 && record.is_empty());
-        if found > fields {
+        self.blank_rows += u64::from(actual == 1 && record.is_empty());
+        if actual > fields {
             self.long += 1;
             self.first_long.get_or_insert(record.start);
-        } else if found < fields {
+        } else if actual < fields {
             self.short += 1;
             self.first_short.get_or_insert(record.start);
         }
@@ -423,19 +423,19 @@ impl<'a> Worker<'a> {
                 record_end -= 1;
                 self.index.field_ends[last as usize] = end - 1;
             }
-            let found = (last - first) as usize + 1;
+            let actual = (last - first) as usize + 1;
             let record = start as usize..record_end;
-            if found == 1 && record.is_empty() && !blank_is_record {
+            if actual == 1 && record.is_empty() && !blank_is_record {
                 counts.blank += 1;
             } else {
-                counts.add(found, fields, &record);
+                counts.add(actual, fields, &record);
                 if is_cr && memchr::memchr(b'\n', &stretch.text[record.clone()]).is_some() {
                     self.check_line_ends(stretch, start, first..last + 1)?;
                 }
                 if stretch.has_lines {
                     self.check_joined(stretch, record.clone(), first..last + 1);
                 }
-                match self.row_place(found, fields, RowPlace { start, first }) {
+                match self.row_place(actual, fields, RowPlace { start, first }) {
                     Ok(place) => self.rows.push(place),
                     Err(reason) => {
                         let place = stretch.lines.at(record.start);
@@ -514,18 +514,18 @@ impl<'a> Worker<'a> {
         Ok(())
     }
 
-    /// The place of a record with `found` fields; one with too few gets empty ones, if the options
+    /// The place of a record with `actual` fields; one with too few gets empty ones, if the options
     /// allow it.
     fn row_place(
         &mut self,
-        found: usize,
+        actual: usize,
         fields: usize,
         place: RowPlace,
     ) -> std::result::Result<RowPlace, Reason> {
-        if found == fields {
+        if actual == fields {
             return Ok(place);
         }
-        if found > fields {
+        if actual > fields {
             return match self.job.extra_fields {
                 ExtraFields::Reject => Err(Reason::TooManyFields),
                 ExtraFields::Ignore => Ok(place),
@@ -536,10 +536,10 @@ impl<'a> Worker<'a> {
         }
         let ends = &mut self.index.field_ends;
         let first = u32::try_from(ends.len()).expect("fewer fields than bytes");
-        ends.extend_from_within(place.first as usize..place.first as usize + found);
+        ends.extend_from_within(place.first as usize..place.first as usize + actual);
         // A field from `end + 1` to `end + 1` is empty, and so NULL.
         let mut end = *ends.last().expect("a record has a field");
-        for _ in found..fields {
+        for _ in actual..fields {
             end += 1;
             ends.push(end);
         }

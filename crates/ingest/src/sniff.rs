@@ -160,8 +160,8 @@ pub enum SniffError {
     TooManyColumns { file: usize, table: usize },
     #[error("the table has no column `{}`", .names.join("`, `"))]
     UnknownColumns { names: Vec<String> },
-    #[error("column {position} is `{found}` in the header and `{expected}` in the table")]
-    HeaderDiffers { position: usize, found: String, expected: String },
+    #[error("column {position} is `{actual}` in the header and `{expected}` in the table")]
+    HeaderDiffers { position: usize, actual: String, expected: String },
     #[error("delimiter and quote must be two ASCII characters, and no line ends")]
     BadDialect { delimiter: Option<char>, quote: Option<char> },
     #[error("no column is called `{name}`, which is to be the designated timestamp")]
@@ -357,9 +357,9 @@ pub(crate) fn kept_columns<'a>(
     looked: &'a Look,
     options: &SniffOptions<'_>,
 ) -> Result<Vec<(&'a String, &'a Evidence)>, SniffError> {
-    columns::check_distinct(&columns::kept(&looked.names, options))?;
+    columns::check_distinct(&columns::imported_columns(&looked.names, options))?;
     let all = looked.names.iter().zip(&looked.evidence);
-    Ok(all.filter(|(name, _)| columns::is_kept(name, &looked.names, options)).collect())
+    Ok(all.filter(|(name, _)| columns::is_imported(name, &looked.names, options)).collect())
 }
 
 /// Counts of the cells of a column that is to be the designated timestamp and has too few
@@ -607,7 +607,7 @@ fn inferred_columns(
     evidence: &[Evidence],
     options: &SniffOptions<'_>,
 ) -> Result<Vec<Inferred>, SniffError> {
-    columns::check_distinct(&columns::kept(&sniffed.names, options))?;
+    columns::check_distinct(&columns::imported_columns(&sniffed.names, options))?;
     let is_designated = |name: &str| {
         options
             .designated

@@ -119,24 +119,24 @@ pub fn expand_below(root: &Root, pattern: &str, files_max: usize) -> Opened<Vec<
     if parts.iter().any(|part| part.is_empty() || *part == "..") {
         return Err(tidegate_platform::RootError::Refused);
     }
-    let mut walk = Walk { root, files_max, found: Vec::new() };
+    let mut walk = Walk { root, files_max, paths: Vec::new() };
     walk.enter("", &parts, 0)?;
-    walk.found.sort();
-    walk.found.dedup();
-    Ok(walk.found)
+    walk.paths.sort();
+    walk.paths.dedup();
+    Ok(walk.paths)
 }
 
 /// A walk through directories below a root.
 struct Walk<'a> {
     root: &'a Root,
     files_max: usize,
-    found: Vec<String>,
+    paths: Vec<String>,
 }
 
 impl Walk<'_> {
     fn enter(&mut self, folder: &str, parts: &[&str], depth: usize) -> Opened<()> {
         let [first, rest @ ..] = parts else { return Ok(()) };
-        if DEPTH_MAX < depth || self.files_max <= self.found.len() {
+        if DEPTH_MAX < depth || self.files_max <= self.paths.len() {
             return Ok(());
         }
         let any_folders = *first == "**";
@@ -149,7 +149,7 @@ impl Walk<'_> {
             ..glob::MatchOptions::default()
         };
         for entry in self.root.list(folder)? {
-            if self.files_max <= self.found.len() {
+            if self.files_max <= self.paths.len() {
                 break;
             }
             let name = &entry.name;
@@ -160,7 +160,7 @@ impl Walk<'_> {
                 }
             } else if pattern.matches_with(name, options) {
                 if rest.is_empty() && entry.is_file {
-                    self.found.push(path);
+                    self.paths.push(path);
                 } else if entry.is_dir {
                     self.enter(&path, rest, depth + 1)?;
                 }

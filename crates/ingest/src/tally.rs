@@ -61,8 +61,8 @@ impl Lines {
         self.first.fetch_min(line, Relaxed);
     }
 
-    /// The number of records, and the line of the first.
-    pub(crate) fn found(&self) -> Option<(u64, u64)> {
+    /// Returns the number of records and the line of the first; `None` without records.
+    pub(crate) fn count_and_first(&self) -> Option<(u64, u64)> {
         let count = self.count.load(Relaxed);
         (count > 0).then(|| (count, self.first.load(Relaxed)))
     }

@@ -178,8 +178,8 @@ pub enum Corruption {
 pub enum SegmentDamage {
     #[error("it is not a segment")]
     NotASegment,
-    #[error("it has {found} bytes instead of {wanted}")]
-    Length { wanted: u64, found: u64 },
+    #[error("it has {actual} bytes instead of {expected}")]
+    Length { expected: u64, actual: u64 },
     #[error("the format version is {version}")]
     Version { version: u32 },
     #[error("the trailer is damaged")]
@@ -212,8 +212,8 @@ pub enum SegmentDamage {
     Order { row: u64 },
     #[error("zone {zone} does not bound its values")]
     Zone { zone: u64 },
-    #[error("{found} rows are NULL instead of {wanted}")]
-    NullCount { wanted: u64, found: u64 },
+    #[error("{actual} rows are NULL instead of {expected}")]
+    NullCount { expected: u64, actual: u64 },
 }
 
 /// Advice for the user on a damaged log.

@@ -240,13 +240,13 @@ fn ragged_notes(files: &[TextFile], tallies: &Tallies) -> Vec<String> {
     let mut notes = Vec::new();
     for at in 0..files.len() {
         let (path, tally) = (tallies.path(at).display(), tallies.of(at));
-        notes.extend(tally.long.found().map(|(count, line)| {
+        notes.extend(tally.long.count_and_first().map(|(count, line)| {
             format!(
                 "{path}: values beyond the last column were left out, rows: {count}, the first \
                  in line {line}"
             )
         }));
-        notes.extend(tally.short.found().map(|(count, line)| {
+        notes.extend(tally.short.count_and_first().map(|(count, line)| {
             format!(
                 "{path}: columns are NULL for want of values, rows: {count}, the first in line \
                  {line}"

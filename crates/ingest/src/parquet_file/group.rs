@@ -199,9 +199,9 @@ impl<'a> GroupReader<'a> {
         };
         for (column, reader) in &mut self.int96 {
             let array = int96_array(reader, rows)?;
-            let found = self.rows - self.rows_left + array.len() as u64;
+            let actual = self.rows - self.rows_left + array.len() as u64;
             if array.len() != rows {
-                return Err(Flaw::Rows { declared: self.rows, found }.into());
+                return Err(Flaw::Rows { declared: self.rows, actual }.into());
             }
             arrays[*column] = Some(array);
         }
@@ -212,7 +212,7 @@ impl<'a> GroupReader<'a> {
                 Ok(Some(GroupBatch { rows: usize::try_from(rows)?, arrays }))
             }
             (rows, left) => {
-                Err(Flaw::Rows { declared: self.rows, found: self.rows - left + rows }.into())
+                Err(Flaw::Rows { declared: self.rows, actual: self.rows - left + rows }.into())
             }
         }
     }

@@ -21,7 +21,7 @@ pub(super) struct Encoder<'a> {
     spare: Vec<Vec<u8>>,
     validity: Vec<u64>,
     pub(super) unpacked: Unpacked,
-    pub(super) found: Interner,
+    pub(super) interner: Interner,
 }
 
 /// A column of a bucket, unpacked.
@@ -65,7 +65,7 @@ impl<'a> Encoder<'a> {
             spare: Vec::new(),
             validity: Vec::new(),
             unpacked: Unpacked::default(),
-            found: Interner::default(),
+            interner: Interner::default(),
         }
     }
 
@@ -82,7 +82,7 @@ impl<'a> Encoder<'a> {
         if layout.text.is_some() {
             self.text_column(parts, rows, column, &mut encoder)?;
             self.unpacked.clear();
-            self.found.keep_at_most(self.job.shares.kept_max());
+            self.interner.keep_at_most(self.job.shares.kept_max());
             return Ok(encoder.finish());
         }
         let has_nulls = parts

@@ -63,13 +63,13 @@ impl Encoder<'_> {
         let texts = TextRows::new(self.job, parts, rows, column);
         let form = texts.form;
         if is_symbol || history.is_worth_a_look() {
-            let found = texts.distinct(is_symbol, &mut self.unpacked, &mut self.found);
-            if is_symbol && found.is_none() {
+            let distinct = texts.distinct(is_symbol, &mut self.unpacked, &mut self.interner);
+            if is_symbol && distinct.is_none() {
                 let column = layout.column.name.clone();
                 return Err(Error::TooManySymbols { column });
             }
-            let values = self.found.texts().collect::<Vec<_>>();
-            let rows = found.as_ref().map(|Distinct { ids, validity }| {
+            let values = self.interner.texts().collect::<Vec<_>>();
+            let rows = distinct.as_ref().map(|Distinct { ids, validity }| {
                 let validity = validity.as_deref();
                 DictionaryRows { ids, values: &values, form, validity }
             });
@@ -236,8 +236,8 @@ impl<'a> TextRows<'a> {
         (texts, validity.finish())
     }
 
-    /// Every row as a number of a distinct text, which `found` holds afterwards, unless there are
-    /// too many distinct ones; with `always` there are never too many.
+    /// Every row as a number of a distinct text, which `interner` holds afterwards; `None` if there
+    /// are too many distinct texts, which cannot happen with `always`.
     ///
     /// Rows are read in the order of their column buffers, and the numbers are put in order
     /// afterwards.
@@ -245,15 +245,16 @@ impl<'a> TextRows<'a> {
         &self,
         always: bool,
         unpacked: &mut Unpacked,
-        found: &mut Interner,
+        interner: &mut Interner,
     ) -> Option<Distinct> {
-        found.clear();
+        interner.clear();
         // For each worker, the numbers here of the numbers of its interner.
         let known = self.known(&UNKNOWN);
         let bytes_max = if always { usize::MAX } else { self.job.shares.distinct_max() };
         let (text, own, rows) = (Vec::new(), 0, 0);
         let is_over = false;
-        let mut search = Search { texts: self, found, known, text, own, rows, bytes_max, is_over };
+        let mut search =
+            Search { texts: self, interner, known, text, own, rows, bytes_max, is_over };
         let layout = &self.job.buckets.layout.columns[self.column];
         let mut validity = Validity::new(self.rows);
         let mut ids = Vec::with_capacity(self.rows);
@@ -272,7 +273,8 @@ impl<'a> TextRows<'a> {
                 let wanted =
                     (places.len() < part.bucket.rows()).then(|| wanted(places, first, rows));
                 search.buffer(buffer, &codes[first..first + rows], ids, wanted.as_deref());
-                let is_many = search.own >= TRIAL_ROWS && search.found.len() * 10 > search.rows * 9;
+                let is_many =
+                    search.own >= TRIAL_ROWS && search.interner.len() * 10 > search.rows * 9;
                 if search.is_full() || !always && (is_many || search.is_over) {
                     return None;
                 }
@@ -310,7 +312,7 @@ fn wanted(places: &[u32], first: usize, rows: usize) -> Vec<bool> {
 /// The state of the search for distinct texts.
 struct Search<'a, 'b> {
     texts: &'a TextRows<'b>,
-    found: &'a mut Interner,
+    interner: &'a mut Interner,
     known: Vec<Vec<u32>>,
     text: Vec<u8>,
     /// The number of texts that were not interned before.
@@ -330,7 +332,7 @@ impl Search<'_, '_> {
         ids: &mut [u32],
         wanted: Option<&[bool]>,
     ) {
-        let Search { texts, found, known, text, own, rows, bytes_max, is_over } = self;
+        let Search { texts, interner, known, text, own, rows, bytes_max, is_over } = self;
         let known = &mut known[buffer.worker];
         for (row, (id, code)) in ids.iter_mut().zip(codes).enumerate() {
             if wanted.is_some_and(|wanted| !wanted[row]) {
@@ -344,15 +346,15 @@ impl Search<'_, '_> {
                     if *id == UNKNOWN {
                         text.clear();
                         texts.append_interned(buffer.worker, number, text);
-                        *id = found.intern(text).unwrap_or(UNKNOWN);
+                        *id = interner.intern(text).unwrap_or(UNKNOWN);
                     }
                     *id
                 }
                 SlotCode::Own(index) => {
                     *own += 1;
                     let text = buffer.texts.text(index);
-                    *is_over |= text.len() > bytes_max.saturating_sub(found.text_bytes());
-                    if *is_over { UNKNOWN } else { found.intern(text).unwrap_or(UNKNOWN) }
+                    *is_over |= text.len() > bytes_max.saturating_sub(interner.text_bytes());
+                    if *is_over { UNKNOWN } else { interner.intern(text).unwrap_or(UNKNOWN) }
                 }
             };
         }
@@ -360,13 +362,13 @@ impl Search<'_, '_> {
 
     /// Returns true if the next column buffer may have more texts than the numbers allow.
     fn is_full(&self) -> bool {
-        self.found.text_bytes() > FOUND_BYTES_MAX
+        self.interner.text_bytes() > DISTINCT_BYTES_MAX
     }
 }
 
 /// The limit that leaves room for the text of the next column buffer, within the limit of an
 /// `Interner`.
-const FOUND_BYTES_MAX: usize = INTERNED_BYTES_MAX - BUFFER_TEXT_MAX;
+const DISTINCT_BYTES_MAX: usize = INTERNED_BYTES_MAX - BUFFER_TEXT_MAX;
 
 fn text_index(layout: &ColumnLayout) -> usize {
     layout.text.expect("a text column")

@@ -207,13 +207,13 @@ pub(super) fn are_names(first: &Record<'_>) -> bool {
 }
 
 /// The note on the decision, where it needs one.
-pub(super) fn header_note(found: HeaderDecision, first: &Record<'_>) -> Option<String> {
+pub(super) fn header_note(decision: HeaderDecision, first: &Record<'_>) -> Option<String> {
     const SHOWN: usize = 5;
     let shown: Vec<String> =
         (first.cells.iter().take(SHOWN)).map(|cell| format!("`{}`", shown(&cell.text))).collect();
     let more = if first.cells.len() > SHOWN { ", ..." } else { "" };
     let record = format!("the first record ({}{more})", shown.join(", "));
-    Some(match found {
+    Some(match decision {
         HeaderDecision::ByShape => format!(
             "{record} is read as the header, as its texts are written otherwise than all below: \
              --no-header makes it a row"
@@ -274,7 +274,7 @@ pub(super) fn map(
     options: &SniffOptions<'_>,
 ) -> Result<ColumnMap, SniffError> {
     if options.skip.iter().any(|skipped| names.iter().any(|name| same_name(name, skipped))) {
-        return map_kept(names, has_header, schema, options);
+        return map_imported(names, has_header, schema, options);
     }
     let by_name = |names: &[String]| names.iter().map(|name| position(schema, name)).collect();
     if let Some(columns) = options.columns {
@@ -304,12 +304,12 @@ pub(super) fn map(
     Ok(ColumnMap { targets, notes: vec![] })
 }
 
-/// The columns that are not left out.
-pub(super) fn kept(names: &[String], options: &SniffOptions<'_>) -> Vec<String> {
-    names.iter().filter(|name| is_kept(name, names, options)).cloned().collect()
+/// Returns the names of the columns that are not left out.
+pub(super) fn imported_columns(names: &[String], options: &SniffOptions<'_>) -> Vec<String> {
+    names.iter().filter(|name| is_imported(name, names, options)).cloned().collect()
 }
 
-pub(super) fn is_kept(name: &str, names: &[String], options: &SniffOptions<'_>) -> bool {
+pub(super) fn is_imported(name: &str, names: &[String], options: &SniffOptions<'_>) -> bool {
     !is_skipped(name, options.skip, || names.iter().map(String::as_str))
 }
 
@@ -327,17 +327,17 @@ pub(crate) fn is_skipped<'a, I: Iterator<Item = &'a str>>(
 
 /// Does the work of `map` with columns that are left out: the others are mapped as if those did not
 /// exist.
-fn map_kept(
+fn map_imported(
     names: &[String],
     has_header: bool,
     schema: &Schema,
     options: &SniffOptions<'_>,
 ) -> Result<ColumnMap, SniffError> {
-    let kept = kept(names, options);
+    let imported = imported_columns(names, options);
     let all = SniffOptions { skip: &[], ..*options };
-    let ColumnMap { targets, notes } = map(&kept, has_header, schema, &all)?;
+    let ColumnMap { targets, notes } = map(&imported, has_header, schema, &all)?;
     let mut targets = targets.into_iter();
-    let of = |name: &String| match is_kept(name, names, options) {
+    let of = |name: &String| match is_imported(name, names, options) {
         true => targets.next().flatten(),
         false => None,
     };
@@ -362,11 +362,11 @@ fn check_match(names: &[String], schema: &Schema) -> Result<(), SniffError> {
     let columns = schema.columns();
     let count = names.len().max(columns.len());
     for position in 0..count {
-        let found = names.get(position).map_or("", String::as_str);
+        let actual = names.get(position).map_or("", String::as_str);
         let expected = columns.get(position).map_or("", |column| column.name.as_str());
-        if !same_name(found, expected) {
-            let (found, expected) = (found.to_owned(), expected.to_owned());
-            return Err(SniffError::HeaderDiffers { position, found, expected });
+        if !same_name(actual, expected) {
+            let (actual, expected) = (actual.to_owned(), expected.to_owned());
+            return Err(SniffError::HeaderDiffers { position, actual, expected });
         }
     }
     Ok(())

@@ -30,7 +30,7 @@ pub(super) struct Scratch {
     validity: Vec<u64>,
     ids: Vec<u32>,
     is_used: Vec<bool>,
-    found: Interner,
+    interner: Interner,
 }
 
 /// Maximal size of each of the larger buffers that are kept from batch to batch; in addition, a
@@ -156,8 +156,8 @@ impl Scratch {
         {
             (self.ids, self.codes, self.is_used) = (Vec::new(), Vec::new(), Vec::new());
         }
-        if self.found.memory_bytes() > KEPT_BYTES {
-            self.found = Interner::default();
+        if self.interner.memory_bytes() > KEPT_BYTES {
+            self.interner = Interner::default();
         }
     }
 
@@ -239,10 +239,10 @@ impl Scratch {
             of_rows.push(if is_valid(of_rows.len()) { texts.get(row) } else { &[] });
         });
         let (form, compressor) = (TextForm::Raw, StringCompressor::never());
-        if repeat(&of_rows, &mut self.found)
-            && number_texts(&of_rows, &is_valid, &mut self.found, &mut self.ids)
+        if repeat(&of_rows, &mut self.interner)
+            && number_texts(&of_rows, &is_valid, &mut self.interner, &mut self.ids)
         {
-            let values: Vec<&[u8]> = self.found.texts().collect();
+            let values: Vec<&[u8]> = self.interner.texts().collect();
             let rows = DictionaryRows { ids: &self.ids, values: &values, form, validity };
             return encoder.push_dictionary(rows, &compressor);
         }
@@ -257,17 +257,17 @@ const SAMPLE_TEXTS: usize = 256;
 const SAMPLE_TEXTS_MIN: usize = 32;
 
 /// Returns true if at least half of a sample repeats other strings of it.
-fn repeat(texts: &[&[u8]], found: &mut Interner) -> bool {
+fn repeat(texts: &[&[u8]], interner: &mut Interner) -> bool {
     if texts.len() < SAMPLE_TEXTS_MIN {
         return false;
     }
-    found.clear();
+    interner.clear();
     let mut looked_at = 0;
     for text in texts.iter().step_by(texts.len().div_ceil(SAMPLE_TEXTS)) {
-        let _ = found.intern(text);
+        let _ = interner.intern(text);
         looked_at += 1;
     }
-    found.len() * 2 <= looked_at
+    interner.len() * 2 <= looked_at
 }
 
 /// Numbers every string, equal ones with the same number; `false` if more than half are distinct. A
@@ -275,14 +275,14 @@ fn repeat(texts: &[&[u8]], found: &mut Interner) -> bool {
 fn number_texts(
     texts: &[&[u8]],
     is_valid: &impl Fn(usize) -> bool,
-    found: &mut Interner,
+    interner: &mut Interner,
     ids: &mut Vec<u32>,
 ) -> bool {
-    found.clear();
+    interner.clear();
     ids.clear();
     for (place, text) in texts.iter().enumerate() {
-        let id = if is_valid(place) { found.intern(text) } else { Some(0) };
-        let Some(id) = id.filter(|_| found.len() * 2 <= texts.len()) else { return false };
+        let id = if is_valid(place) { interner.intern(text) } else { Some(0) };
+        let Some(id) = id.filter(|_| interner.len() * 2 <= texts.len()) else { return false };
         ids.push(id);
     }
     true

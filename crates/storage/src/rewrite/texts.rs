@@ -147,7 +147,7 @@ pub(super) fn encode(
                 encoder.push_symbols(rows, &numbers.symbols);
                 return Ok(());
             }
-            let values: Vec<&[u8]> = numbers.found.texts().collect();
+            let values: Vec<&[u8]> = numbers.interner.texts().collect();
             let rows = DictionaryRows { ids: &ids, values: &values, form, validity };
             if rows.pays_off() {
                 encoder.push_dictionary(rows, tools.compressor);
@@ -342,7 +342,7 @@ struct Numbers<'a> {
     /// For each run, the numbers of its dictionary's values.
     known: Vec<Vec<u32>>,
     decoders: Decoders,
-    found: Interner,
+    interner: Interner,
     numbers: HashMap<SymbolId, u32, FixedState>,
     symbols: Vec<SymbolId>,
     text: Vec<u8>,
@@ -359,7 +359,7 @@ impl<'a> Numbers<'a> {
             always,
             known: vec![Vec::new(); runs],
             decoders: Decoders::new(runs),
-            found: Interner::default(),
+            interner: Interner::default(),
             numbers: HashMap::default(),
             symbols: Vec::new(),
             text: Vec::new(),
@@ -390,8 +390,8 @@ impl<'a> Numbers<'a> {
                 let wanted = wanted.as_ref().map(|wanted| &wanted[of_spans.len()..]);
                 self.push(stretch, slice, wanted, &mut of_spans)
             })?;
-            let is_many = self.own >= TRIAL_TEXTS && self.found.len() * 10 > self.rows * 9;
-            let is_large = self.found.text_bytes() > DICTIONARY_TEXT_BYTES;
+            let is_many = self.own >= TRIAL_TEXTS && self.interner.len() * 10 > self.rows * 9;
+            let is_large = self.interner.text_bytes() > DICTIONARY_TEXT_BYTES;
             if !self.always && (self.is_full || is_large || is_many) {
                 return Ok(None);
             }
@@ -493,7 +493,7 @@ impl<'a> Numbers<'a> {
             self.decoders.of(run, table)?.decompress(text, &mut self.text);
             text = &self.text;
         }
-        let id = self.found.intern(text);
+        let id = self.interner.intern(text);
         self.is_full |= id.is_none();
         Ok(id.unwrap_or(0))
     }

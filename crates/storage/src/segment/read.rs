@@ -448,7 +448,7 @@ pub(crate) fn check_length(path: &Path, length: u64, meta: &SegmentMeta) -> Resu
     if length == meta.bytes.0 && length >= FILE_BYTES_MIN {
         return Ok(());
     }
-    let damage = SegmentDamage::Length { wanted: meta.bytes.0, found: length };
+    let damage = SegmentDamage::Length { expected: meta.bytes.0, actual: length };
     Err(Error::segment(path, length.min(meta.bytes.0), damage))
 }
 

@@ -132,7 +132,7 @@ fn verify_column(reader: &Reader, column: &Column, footer: &ColumnFooter) -> Res
     }
     let at = footer.zones.offset;
     if nulls != footer.null_count {
-        let damage = SegmentDamage::NullCount { wanted: footer.null_count, found: nulls };
+        let damage = SegmentDamage::NullCount { expected: footer.null_count, actual: nulls };
         return Err(Error::segment(reader.path(), at, damage));
     }
     let bounds = whole_bounds(column.ty, &zones);
