@@ -5,7 +5,7 @@
 //!   write to it tries that first.
 //! - maintenance_memory-2. Its in-memory segments move from memory to a file in scratch when no
 //!   other table can free memory. Its records of the log are retained when the log has to be
-//!   purged (`kept`).
+//!   purged (`retained_records`).
 //! - maintenance_memory-3. A failure of the log is not attributed to a table.
 //!
 //! Not here: regular flushes of memtables (`maintenance`).
@@ -33,12 +33,12 @@ use crate::snapshot::SegmentFile;
 const RETRY_NANOS: u64 = 10_000_000_000;
 
 /// The result of an attempt to free memory.
-enum Room {
-    Given,
+enum MemoryAttempt {
+    Freed,
     /// Another thread flushes.
     Awaited,
     /// Only these tables have rows in memory, and they cannot be flushed.
-    Kept(Vec<Arc<TableState>>),
+    Unflushable(Vec<Arc<TableState>>),
 }
 
 impl Maintenance<'_> {
@@ -56,10 +56,10 @@ impl Maintenance<'_> {
             if self.database.memtable_budget.has_room_for(bytes) {
                 return Ok(());
             }
-            match self.give_room()? {
-                Room::Given => {}
-                Room::Awaited => self.database.memtable_budget.wait(turn),
-                Room::Kept(tables) => {
+            match self.free_memory()? {
+                MemoryAttempt::Freed => {}
+                MemoryAttempt::Awaited => self.database.memtable_budget.wait(turn),
+                MemoryAttempt::Unflushable(tables) => {
                     if !self.spill_memtables(&tables)? {
                         // The rest of their memory is not used by in-memory segments.
                         return Ok(());
@@ -71,26 +71,30 @@ impl Maintenance<'_> {
 
     /// Flushes the memtable that frees the most memory, of those that can be flushed
     /// (maintenance_memory-1).
-    fn give_room(&self) -> Result<Room> {
+    fn free_memory(&self) -> Result<MemoryAttempt> {
         let mut tables = self.database.table_states();
         tables.retain(|table| !table.memtable.is_empty());
         tables.sort_by_key(|table| {
             (table.directory.failure().is_some(), Reverse(table.memtable.memory_bytes()))
         });
-        let (mut kept, mut is_awaited) = (Vec::new(), false);
+        let (mut unflushable, mut is_awaited) = (Vec::new(), false);
         for table in tables {
             match settled(self.flush(table.id(), WaitMode::Try)) {
-                Ok(Attempt::Done) => return Ok(Room::Given),
+                Ok(Attempt::Done) => return Ok(MemoryAttempt::Freed),
                 Ok(Attempt::Busy) => is_awaited = true,
                 Ok(Attempt::Idle) => {}
                 Err(error) if error.is_of_log() => return Err(error),
                 Err(error) => {
                     self.unflushed(&table, error);
-                    kept.push(table);
+                    unflushable.push(table);
                 }
             }
         }
-        Ok(if is_awaited { Room::Awaited } else { Room::Kept(kept) })
+        Ok(if is_awaited {
+            MemoryAttempt::Awaited
+        } else {
+            MemoryAttempt::Unflushable(unflushable)
+        })
     }
 
     /// Checks that the tables for these rows can be flushed, if a flush or manifest has failed
