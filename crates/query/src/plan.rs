@@ -125,7 +125,7 @@ pub(crate) struct PlannedQuery {
     /// The index of the designated timestamp among them.
     pub(crate) designated: Option<usize>,
     /// The plan that the plan cache keeps; `None` if it keeps none.
-    pub(crate) kept: Option<Arc<CachedPlan>>,
+    pub(crate) cached: Option<Arc<CachedPlan>>,
 }
 
 impl PlannedQuery {
@@ -144,7 +144,7 @@ impl PlannedQuery {
             None => output_schema(&plan.schema(), &cached.names),
         };
         let (notices, designated) = (cached.notices.clone(), cached.designated);
-        PlannedQuery { plan, notices, schema, designated, kept: Some(Arc::clone(cached)) }
+        PlannedQuery { plan, notices, schema, designated, cached: Some(Arc::clone(cached)) }
     }
 }
 
@@ -214,11 +214,11 @@ async fn plan_parsed(
         snapshots: &snapshots,
         replaceable,
     };
-    let kept = match cache {
+    let cached = match cache {
         Some(cache) => cache.keep(key, new)?,
         None => None,
     };
-    Ok(PlannedQuery { plan: physical, notices, schema, designated, kept })
+    Ok(PlannedQuery { plan: physical, notices, schema, designated, cached })
 }
 
 /// Returns the state for queries on the catalog: their rows are few, and come in the order of the
@@ -357,8 +357,8 @@ fn plan_with(
     Ok(limits_in_table_order(plan)?)
 }
 
-/// Returns the tables that a query names, with those that views among them read, as of one moment
-///, and the one that is changed, as the session sees them. A name that is no table may be a
+/// Returns the tables that a query names, those that views among them read, and the one that is
+/// changed, as of one moment and as the session sees them. A name that is no table may be a
 /// function.
 fn snapshots(
     session: &Session,
@@ -367,7 +367,7 @@ fn snapshots(
     purpose: &Purpose<'_>,
 ) -> Result<Snapshots> {
     let (changes, visible) = (session.seen(), session.visible(database));
-    let mut found = HashMap::new();
+    let mut by_name = HashMap::new();
     let mut existing = Vec::new();
     for (reference, name) in references.iter().filter_map(|it| Some((it, table_name(it)?))) {
         let mut key = name.clone();
@@ -378,7 +378,7 @@ fn snapshots(
             if reference.schema() == Some("public") {
                 key = public_name(&name).into();
             } else {
-                found.insert(key.into_owned(), changes.rows_of(table)?);
+                by_name.insert(key.into_owned(), changes.rows_of(table)?);
                 continue;
             }
         }
@@ -390,11 +390,11 @@ fn snapshots(
     }
     let mut target = purpose.target;
     if let Some(own) = temporary_target(changes.as_ref(), target)? {
-        found.insert(TARGET.to_owned(), own);
+        by_name.insert(TARGET.to_owned(), own);
         target = None;
     }
     if let Some(changes) = &changes {
-        for name in read_by_temporary_views(changes, &visible, &mut found)? {
+        for name in read_by_temporary_views(changes, &visible, &mut by_name)? {
             let key = public_name(&name.to_lowercase());
             if existing.iter().all(|(_, known)| !same_name(known, &name)) {
                 existing.push((key.into(), name.into()));
@@ -420,9 +420,9 @@ fn snapshots(
             Some(changes) => changes.seen(&snapshot)?,
             None => snapshot,
         };
-        found.insert(name, seen);
+        by_name.insert(name, seen);
     }
-    Ok(found)
+    Ok(by_name)
 }
 
 /// Returns the table that is changed, if it is temporary.
@@ -445,9 +445,9 @@ fn temporary_target(
 fn read_by_temporary_views(
     changes: &Changes,
     visible: &VisibleTables<'_>,
-    found: &mut Snapshots,
+    snapshots: &mut Snapshots,
 ) -> Result<Vec<String>> {
-    let mut reading = found.values().map(Arc::clone).collect::<Vec<_>>();
+    let mut reading = snapshots.values().map(Arc::clone).collect::<Vec<_>>();
     let mut others = Vec::new();
     while let Some(view) = reading.pop() {
         let reads = view.schema.view().map_or(&[][..], |view| &view.reads);
@@ -460,11 +460,11 @@ fn read_by_temporary_views(
                 others.extend(of_all().or_else(by_name));
                 continue;
             };
-            if found.values().all(|known| known.table != own.id) {
+            if snapshots.values().all(|known| known.table != own.id) {
                 let snapshot = changes.rows_of(own)?;
                 reading.push(Arc::clone(&snapshot));
                 // A name that no table of the statement has.
-                found.insert(format!("{TARGET}.{}", own.id.0), snapshot);
+                snapshots.insert(format!("{TARGET}.{}", own.id.0), snapshot);
             }
         }
     }

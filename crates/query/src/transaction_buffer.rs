@@ -24,7 +24,8 @@ pub struct CopyBuffer {
     table: TableRef,
     /// The columns of the table as the session sees it.
     schema: Arc<Schema>,
-    kept: Mutex<Vec<NewRows>>,
+    /// The rows so far, a batch at a time.
+    received: Mutex<Vec<NewRows>>,
 }
 
 impl CopyBuffer {
@@ -35,7 +36,7 @@ impl CopyBuffer {
         schema: Arc<Schema>,
     ) -> CopyBuffer {
         let (session, table) = (session.clone(), TableRef { id, name: name.to_owned() });
-        CopyBuffer { session, table, schema, kept: Mutex::default() }
+        CopyBuffer { session, table, schema, received: Mutex::default() }
     }
 
     /// The columns of the rows: the database may have others, or no such table.
@@ -52,7 +53,7 @@ impl CopyBuffer {
         let batch = batch_of(&self.schema, columns)?;
         let mut rows = self.session.changes().gather(&self.table, &self.schema);
         rows.push(batch)?;
-        self.kept().push(rows);
+        self.received().push(rows);
         Ok(())
     }
 
@@ -60,17 +61,17 @@ impl CopyBuffer {
     ///
     /// # Errors
     /// If they exceed the limit of a session.
-    pub fn hold(&self) -> Result<()> {
-        let kept = std::mem::take(&mut *self.kept());
+    pub fn add_to_session(&self) -> Result<()> {
+        let received = std::mem::take(&mut *self.received());
         let mut changes = self.session.changes();
-        kept.iter().try_for_each(|rows| changes.add(rows))?;
+        received.iter().try_for_each(|rows| changes.add(rows))?;
         self.session.install(changes);
         Ok(())
     }
 
-    fn kept(&self) -> MutexGuard<'_, Vec<NewRows>> {
+    fn received(&self) -> MutexGuard<'_, Vec<NewRows>> {
         // Whole batches are pushed, so a panic leaves none half done.
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+        self.received.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

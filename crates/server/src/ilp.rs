@@ -147,8 +147,8 @@ impl Ingest {
 
     /// Returns a parser that stops at bad lines, perhaps with cached tables and tags.
     pub(crate) fn parser(&self, precision: Precision) -> LineParser {
-        let kept = self.parsers.lock().unwrap_or_else(PoisonError::into_inner).pop();
-        match kept {
+        let pooled = self.parsers.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        match pooled {
             Some(mut parser) => {
                 parser.restart();
                 parser.set_precision(precision);

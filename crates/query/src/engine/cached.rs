@@ -107,7 +107,7 @@ impl Engine {
         let Begun { stop, listing, .. } = begun;
         let plan = with_cancel_checks(Arc::clone(&planned.plan), &stop)?;
         listing.runs(&plan);
-        let took = self.took(&planned, start.elapsed()).expect("its plan is kept");
+        let took = self.took(&planned, start.elapsed()).expect("its plan is cached");
         let stream = run_inline(plan, context, &stop, threads, took)?;
         let stream = listing.until_the_end_of(stream);
         let PlannedQuery { schema, designated, notices, .. } = planned;
@@ -118,8 +118,8 @@ impl Engine {
     /// Returns a callback that records the time of a query, if its plan is cached; `before` is
     /// added to that time.
     pub(super) fn took(&self, planned: &PlannedQuery, before: Duration) -> Option<OnComplete> {
-        let (plans, kept) = (Arc::clone(&self.plans), planned.kept.clone()?);
-        Some(Box::new(move |worked| plans.took(&kept, before + worked)))
+        let (plans, plan) = (Arc::clone(&self.plans), planned.cached.clone()?);
+        Some(Box::new(move |worked| plans.took(&plan, before + worked)))
     }
 
     /// As `statement_state`, for templates of plans: they need no functions by name.

@@ -112,8 +112,8 @@ impl AggregateUDFImpl for Ordered {
         let ty = args.expr_fields[0].data_type().clone();
         let is_distinct = args.is_distinct;
         let kind = self.kind;
-        let kept = Kept::default();
-        Ok(Box::new(Values { kind, fraction, descending, is_distinct, ty, kept }))
+        let buffer = ValueBuffer::default();
+        Ok(Box::new(Values { kind, fraction, descending, is_distinct, ty, buffer }))
     }
 }
 
@@ -151,18 +151,18 @@ struct Values {
     descending: bool,
     is_distinct: bool,
     ty: DataType,
-    kept: Kept,
+    buffer: ValueBuffer,
 }
 
 /// The values of a group without NULL.
 #[derive(Debug, Default)]
-struct Kept {
+struct ValueBuffer {
     arrays: Vec<ArrayRef>,
     /// The memory of the arrays (ordered-2).
     bytes: usize,
 }
 
-impl Kept {
+impl ValueBuffer {
     fn push(&mut self, values: ArrayRef) -> Result<()> {
         let shared = values.get_array_memory_size();
         let values = match (shared as u64).saturating_sub(SLACK_BYTES) <= 2 * bytes_of(&values) {
@@ -190,21 +190,21 @@ fn copied(values: &ArrayRef) -> Result<ArrayRef> {
 
 impl Values {
     fn all(&self) -> Result<ArrayRef> {
-        let kept = self.kept.arrays.iter().map(AsRef::as_ref).collect::<Vec<&dyn Array>>();
-        match kept.as_slice() {
+        let arrays = self.buffer.arrays.iter().map(AsRef::as_ref).collect::<Vec<&dyn Array>>();
+        match arrays.as_slice() {
             [] => Ok(datafusion::arrow::array::new_empty_array(&self.ty)),
-            kept => Ok(concat(kept)?),
+            arrays => Ok(concat(arrays)?),
         }
     }
 
-    fn keep(&mut self, values: &ArrayRef) -> Result<()> {
+    fn push_not_null(&mut self, values: &ArrayRef) -> Result<()> {
         let values = if values.null_count() == 0 {
             Arc::clone(values)
         } else {
             filter(values, &is_not_null(values)?)?
         };
         if !values.is_empty() {
-            self.kept.push(values)?;
+            self.buffer.push(values)?;
         }
         Ok(())
     }
@@ -212,11 +212,15 @@ impl Values {
 
 impl Accumulator for Values {
     fn update_batch(&mut self, values: &[ArrayRef]) -> Result<()> {
-        self.keep(&values[0])
+        self.push_not_null(&values[0])
     }
 
     fn merge_batch(&mut self, states: &[ArrayRef]) -> Result<()> {
-        states[0].as_list::<i32>().iter().flatten().try_for_each(|values| self.keep(&values))
+        states[0]
+            .as_list::<i32>()
+            .iter()
+            .flatten()
+            .try_for_each(|values| self.push_not_null(&values))
     }
 
     fn state(&mut self) -> Result<Vec<ScalarValue>> {
@@ -255,7 +259,7 @@ impl Accumulator for Values {
     }
 
     fn size(&self) -> usize {
-        let Kept { arrays, bytes } = &self.kept;
+        let ValueBuffer { arrays, bytes } = &self.buffer;
         size_of::<Values>() + arrays.capacity() * size_of::<ArrayRef>() + bytes
     }
 }
@@ -324,16 +328,16 @@ mod tests {
         for values in [texts, numbers] {
             let mut bytes = 0;
             for group in 0..1_024 {
-                let mut kept = Kept::default();
-                kept.push(values.slice(group * 8, 8)).unwrap();
-                assert_eq!(&kept.arrays[0], &values.slice(group * 8, 8));
-                bytes += kept.bytes;
+                let mut buffer = ValueBuffer::default();
+                buffer.push(values.slice(group * 8, 8)).unwrap();
+                assert_eq!(&buffer.arrays[0], &values.slice(group * 8, 8));
+                bytes += buffer.bytes;
             }
             let all = values.get_array_memory_size() + 1_024 * 1_024;
             assert!(bytes <= 2 * all, "ordered-2: {bytes} of {all}");
-            let mut kept = Kept::default();
-            kept.push(Arc::clone(&values)).unwrap();
-            assert!(Arc::ptr_eq(&kept.arrays[0], &values), "nothing is copied in vain");
+            let mut buffer = ValueBuffer::default();
+            buffer.push(Arc::clone(&values)).unwrap();
+            assert!(Arc::ptr_eq(&buffer.arrays[0], &values), "nothing is copied in vain");
         }
     }
 

@@ -439,8 +439,8 @@ impl Rows {
             Kind::Match => self.matched(known),
             Kind::Matches => self.all_matched(known),
             Kind::Count => self.counted(known),
-            Kind::Instr => self.found(known),
-            Kind::Like => self.liked(known),
+            Kind::Instr => self.positions(known),
+            Kind::Like => self.like_matched(known),
             Kind::Substr => self.cut_out(known),
             Kind::Split => self.split(known),
         }
@@ -595,7 +595,7 @@ impl Rows {
         Ok(place)
     }
 
-    fn found(&self, known: &mut Known) -> Result<ArrayRef> {
+    fn positions(&self, known: &mut Known) -> Result<ArrayRef> {
         let texts = &self.texts;
         let place = |row: usize| -> Result<Option<i64>> {
             if self.is_null(row) {
@@ -615,7 +615,7 @@ impl Rows {
         Ok(Arc::new((0..self.count).map(place).collect::<Result<Int64Array>>()?))
     }
 
-    fn liked(&self, known: &mut Known) -> Result<ArrayRef> {
+    fn like_matched(&self, known: &mut Known) -> Result<ArrayRef> {
         let texts = &self.texts;
         let is_match = |row: usize| -> Result<Option<bool>> {
             if self.is_null(row) {

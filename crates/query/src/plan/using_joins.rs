@@ -296,7 +296,7 @@ impl Pass<'_> {
                 let written = self.names_in(condition);
                 let both = self.scopes.pop().expect("it was pushed");
                 written?;
-                return Ok(both.kept(kind, split, pieces));
+                return Ok(both.after_join(kind, split, pieces));
             }
             JoinConstraint::None => return Ok(left.beside(right)),
             JoinConstraint::Using(keys) => keys.iter().filter_map(single_name).collect(),

@@ -181,12 +181,12 @@ pub(crate) fn lift_clauses(sql: &str, tokens: &mut Vec<TokenWithSpan>) -> Result
         sql,
         tokens: std::mem::take(tokens),
         at: 0,
-        kept: Vec::new(),
+        remaining: Vec::new(),
         levels: vec![Level::default()],
         clauses: Clauses::default(),
     };
     lifter.run()?;
-    *tokens = lifter.kept;
+    *tokens = lifter.remaining;
     Ok(lifter.clauses)
 }
 
@@ -209,7 +209,7 @@ struct Lifter<'a> {
     sql: &'a str,
     tokens: Vec<TokenWithSpan>,
     at: usize,
-    kept: Vec<TokenWithSpan>,
+    remaining: Vec<TokenWithSpan>,
     /// One for each open bracket, and one.
     levels: Vec<Level>,
     clauses: Clauses,
@@ -247,7 +247,7 @@ impl Lifter<'_> {
     fn word(&mut self) -> Result<bool> {
         let span = self.tokens[self.at].span;
         // A table or an alias may have the name of a clause.
-        let before = self.kept.iter().rev().find(|token| !is_blank(token));
+        let before = self.remaining.iter().rev().find(|token| !is_blank(token));
         if before.is_some_and(|token| {
             token.token == Token::Comma || ["FROM", "JOIN", "AS"].iter().any(|word| is(token, word))
         }) && ["LATEST", "LT", "ASOF"].iter().any(|word| self.is_word(word))
@@ -307,14 +307,14 @@ impl Lifter<'_> {
     }
 
     fn keep(&mut self) {
-        self.kept.push(self.tokens[self.at].clone());
+        self.remaining.push(self.tokens[self.at].clone());
         self.at += 1;
     }
 
     /// Inserts another token at the place of the current one, or of the last.
     fn insert(&mut self, token: Token) {
-        let span = self.tokens.get(self.at).or(self.kept.last()).map(|token| token.span);
-        self.kept.push(TokenWithSpan::new(token, span.unwrap_or(Span::empty())));
+        let span = self.tokens.get(self.at).or(self.remaining.last()).map(|token| token.span);
+        self.remaining.push(TokenWithSpan::new(token, span.unwrap_or(Span::empty())));
     }
 
     /// Returns the next token that is no blank.

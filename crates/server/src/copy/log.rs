@@ -217,7 +217,7 @@ pub(super) struct Rejects {
 struct Waiting {
     rows: Vec<RejectRow>,
     /// The number of rejects that are or were in `rows`.
-    kept: usize,
+    recorded: usize,
     is_full: bool,
 }
 
@@ -267,14 +267,14 @@ impl TakeRejects for Rejects {
             return;
         }
         let (ts, file) = (self.database.now_micros(), reject.file.to_owned());
-        if self.rows_max <= state.kept {
+        if self.rows_max <= state.recorded {
             // One row for all further rejects (copy_log-2).
             state.is_full = true;
             let reason = "further rejects not recorded".to_owned();
             state.rows.push(RejectRow { ts, file, reason, ..RejectRow::default() });
             return;
         }
-        state.kept += 1;
+        state.recorded += 1;
         let (line, byte) = match reject.place {
             RejectPlace::Line { line, byte } => (Some(line), Some(byte)),
             RejectPlace::Row(row) => (Some(row), None),

@@ -490,7 +490,7 @@ impl Answering {
         QueryError: From<E>,
     {
         let sql = request.sql.as_str();
-        let columns = picked(schema, request)?;
+        let columns = requested_columns(schema, request)?;
         let start = self.clock.monotonic_nanos();
         let designated = designated.and_then(|it| columns.iter().position(|&at| at == it));
         self.begin(request, schema, designated, &columns);
@@ -508,9 +508,9 @@ impl Answering {
             let from = request.window.skip.saturating_sub(seen).min(rows);
             let to = end.saturating_sub(seen).min(rows);
             seen += rows;
-            let picked = |rows: u64| usize::try_from(rows).expect("rows of a batch");
+            let index = |rows: u64| usize::try_from(rows).expect("rows of a batch");
             let at_a_time = rows_of(&batch, PART_BYTES).min(GROUP_ROWS);
-            let rows = picked(from)..picked(to.max(from));
+            let rows = index(from)..index(to.max(from));
             for row_group in groups(rows, at_a_time) {
                 let count = row_group.len() as u64;
                 let pushed = self.push(&batch, schema, &columns, row_group, request);
@@ -672,7 +672,7 @@ fn groups(
 }
 
 /// Returns the positions of the requested columns, in the requested order.
-fn picked(schema: &SchemaRef, request: &ExecRequest) -> Result<Vec<usize>, Refusal> {
+fn requested_columns(schema: &SchemaRef, request: &ExecRequest) -> Result<Vec<usize>, Refusal> {
     let fields = schema.fields();
     let Some(names) = &request.columns else { return Ok((0..fields.len()).collect()) };
     let find = |name: &String| {

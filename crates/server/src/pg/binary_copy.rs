@@ -38,9 +38,9 @@ impl BinaryReader {
         Ok(())
     }
 
-    /// Returns the number of received bytes that are kept.
-    pub(super) fn kept(&self) -> usize {
-        self.fields.kept()
+    /// Returns the number of bytes of an incomplete field.
+    pub(super) fn pending_bytes(&self) -> usize {
+        self.fields.pending_bytes()
     }
 
     /// Checks that the rows end here.

@@ -401,7 +401,7 @@ impl Connection {
 
     /// Ends all portals with their transaction, except those that were held at its COMMIT.
     pub(super) fn end_portals(&mut self) {
-        self.portals.retain(|_, portal| portal.hold == Hold::Kept);
+        self.portals.retain(|_, portal| portal.hold == Hold::Committed);
     }
 
     /// Tells the client that the next statement may follow.

@@ -86,8 +86,8 @@ impl CopyFieldReader {
         self.pending.extend_from_slice(bytes);
     }
 
-    /// Returns the number of kept bytes of an incomplete field.
-    pub(crate) fn kept(&self) -> usize {
+    /// Returns the number of bytes of an incomplete field.
+    pub(crate) fn pending_bytes(&self) -> usize {
         self.pending.len()
     }
 

@@ -95,7 +95,7 @@ pub(super) struct Column {
 }
 
 /// Returns whether a client that expects the first columns can read the others.
-pub(super) fn are_same(expected: &[Column], found: &[Column]) -> bool {
+pub(super) fn are_same(expected: &[Column], actual: &[Column]) -> bool {
     // All text types have one format.
     let kind = |column: &Column| match column.ty {
         VARCHAR => TEXT.oid,
@@ -103,8 +103,8 @@ pub(super) fn are_same(expected: &[Column], found: &[Column]) -> bool {
     };
     // An expression without a name is called after its text, in which the values of parameters
     // stand, so names tell nothing.
-    let is_same = |(expected, found): (&Column, &Column)| kind(expected) == kind(found);
-    expected.len() == found.len() && expected.iter().zip(found).all(is_same)
+    let is_same = |(expected, actual): (&Column, &Column)| kind(expected) == kind(actual);
+    expected.len() == actual.len() && expected.iter().zip(actual).all(is_same)
 }
 
 /// Returns the type that PREPARE names.

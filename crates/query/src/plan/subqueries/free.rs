@@ -20,16 +20,16 @@ pub(super) struct FreeColumn {
 
 /// Returns the columns that a plan reads of rows that are not its own, at any level around it.
 pub(super) fn free_columns(plan: &LogicalPlan) -> Vec<FreeColumn> {
-    let mut found = Vec::new();
-    collect(plan, &mut found);
-    found
+    let mut columns = Vec::new();
+    collect(plan, &mut columns);
+    columns
 }
 
 /// Returns the columns that an expression over rows of this schema reads of other rows.
 pub(super) fn free_columns_of(expr: &Expr, schema: &DFSchema) -> Vec<FreeColumn> {
-    let mut found = Vec::new();
-    collect_of(expr, schema, &mut found);
-    found
+    let mut columns = Vec::new();
+    collect_of(expr, schema, &mut columns);
+    columns
 }
 
 /// Returns true if an expression over rows of this schema reads other rows.
@@ -39,22 +39,22 @@ pub(super) fn reads_outside(expr: &Expr, schema: &DFSchema) -> bool {
 
 /// Returns true if an expression of a node reads rows that are not the node's.
 pub(super) fn node_reads_outside(node: &LogicalPlan) -> bool {
-    let mut found = Vec::new();
-    collect_of_node(node, &mut found);
-    !found.is_empty()
+    let mut columns = Vec::new();
+    collect_of_node(node, &mut columns);
+    !columns.is_empty()
 }
 
-fn collect(plan: &LogicalPlan, found: &mut Vec<FreeColumn>) {
-    collect_of_node(plan, found);
+fn collect(plan: &LogicalPlan, columns: &mut Vec<FreeColumn>) {
+    collect_of_node(plan, columns);
     if let LogicalPlan::Join(join) = plan {
-        collect(&join.left, found);
+        collect(&join.left, columns);
         let of_left = |free: &FreeColumn| join.left.schema().has_column(&free.column);
         let is_lateral = is_lateral(&join.right);
         let right = free_columns(&join.right).into_iter();
-        right.filter(|free| !is_lateral || !of_left(free)).for_each(|free| add(free, found));
+        right.filter(|free| !is_lateral || !of_left(free)).for_each(|free| add(free, columns));
         return;
     }
-    plan.inputs().into_iter().for_each(|input| collect(input, found));
+    plan.inputs().into_iter().for_each(|input| collect(input, columns));
 }
 
 /// Returns true if this side of a join reads the other one.
@@ -66,33 +66,34 @@ fn is_lateral(side: &LogicalPlan) -> bool {
     }
 }
 
-fn collect_of_node(node: &LogicalPlan, found: &mut Vec<FreeColumn>) {
+fn collect_of_node(node: &LogicalPlan, columns: &mut Vec<FreeColumn>) {
     let schema = merge_schema(&node.inputs());
     node.apply_expressions(|expr| {
-        collect_of(expr, &schema, found);
+        collect_of(expr, &schema, columns);
         Ok(TreeNodeRecursion::Continue)
     })
     .expect("it never fails");
 }
 
-fn collect_of(expr: &Expr, schema: &DFSchema, found: &mut Vec<FreeColumn>) {
+fn collect_of(expr: &Expr, schema: &DFSchema, columns: &mut Vec<FreeColumn>) {
     expr.apply(|expr| {
         if let Expr::OuterReferenceColumn(field, column) = expr {
             let (column, field) = (column.clone(), Arc::clone(field));
-            add(FreeColumn { column, field }, found);
+            add(FreeColumn { column, field }, columns);
         }
         if let Some(subquery) = subquery_in(expr) {
             let free = free_columns(&subquery.subquery).into_iter();
-            free.filter(|free| !schema.has_column(&free.column)).for_each(|free| add(free, found));
+            free.filter(|free| !schema.has_column(&free.column))
+                .for_each(|free| add(free, columns));
         }
         Ok(TreeNodeRecursion::Continue)
     })
     .expect("it never fails");
 }
 
-fn add(free: FreeColumn, found: &mut Vec<FreeColumn>) {
-    if !found.contains(&free) {
-        found.push(free);
+fn add(free: FreeColumn, columns: &mut Vec<FreeColumn>) {
+    if !columns.contains(&free) {
+        columns.push(free);
     }
 }
 

@@ -142,11 +142,11 @@ impl<'a> ViewScope<'a> {
         let (mut sources, mut named) = (HashMap::new(), HashMap::new());
         for read in &view.reads {
             match meant(self.snapshots, read) {
-                Some(found) if found.schema.view().is_some() => {
-                    named.insert(read.name.clone(), (Arc::clone(found), Some(read)));
+                Some(snapshot) if snapshot.schema.view().is_some() => {
+                    named.insert(read.name.clone(), (Arc::clone(snapshot), Some(read)));
                 }
-                Some(found) => {
-                    sources.insert(read.name.clone(), table_as_read(found, read)?);
+                Some(snapshot) => {
+                    sources.insert(read.name.clone(), table_as_read(snapshot, read)?);
                 }
                 None => {}
             }
@@ -168,27 +168,28 @@ pub(crate) fn meant<'s>(snapshots: &'s Snapshots, read: &ViewRead) -> Option<&'s
 
 /// Returns the column that a view knows as this one.
 fn column_of<'s>(
-    found: &'s Snapshot,
+    snapshot: &'s Snapshot,
     read: &ViewRead,
     id: ColumnId,
     name: &str,
 ) -> Option<&'s Column> {
-    match found.table == read.table {
-        true => found.schema.column(id),
-        false => found.schema.find(name),
+    match snapshot.table == read.table {
+        true => snapshot.schema.column(id),
+        false => snapshot.schema.find(name),
     }
 }
 
 /// Returns the columns that a view knows and that still exist, each with the name that it knows;
 /// `None` if they are all columns, under those names.
 fn known_columns<'s>(
-    found: &'s Snapshot,
+    snapshot: &'s Snapshot,
     read: &'s ViewRead,
 ) -> Option<Vec<(&'s Column, &'s String)>> {
     let columns = read.columns.iter();
-    let known = columns.filter_map(|(id, name)| Some((column_of(found, read, *id, name)?, name)));
+    let known =
+        columns.filter_map(|(id, name)| Some((column_of(snapshot, read, *id, name)?, name)));
     let known = known.collect::<Vec<_>>();
-    let all = found.schema.columns();
+    let all = snapshot.schema.columns();
     let is_same = |(at, (column, name)): (usize, &(&Column, &String))| {
         all[at].id == column.id && column.name == **name
     };
@@ -197,9 +198,9 @@ fn known_columns<'s>(
 }
 
 /// Returns a table with the columns that a view knows.
-fn table_as_read(found: &Arc<Snapshot>, read: &ViewRead) -> PlanResult<Arc<dyn TableSource>> {
-    let source = provider_as_source(Arc::new(ScanTable::new(Arc::clone(found))));
-    let Some(known) = known_columns(found, read) else { return Ok(source) };
+fn table_as_read(snapshot: &Arc<Snapshot>, read: &ViewRead) -> PlanResult<Arc<dyn TableSource>> {
+    let source = provider_as_source(Arc::new(ScanTable::new(Arc::clone(snapshot))));
+    let Some(known) = known_columns(snapshot, read) else { return Ok(source) };
     let scan = LogicalPlanBuilder::scan(read.name.as_str(), source, None)?;
     under_known_names(scan, read, &known).map(planned_source)
 }
@@ -263,11 +264,11 @@ fn with_columns_of(
 /// Returns the error for a column that a view knows and that does not exist any more.
 fn missing_column(snapshots: &Snapshots, view: &View) -> Option<Error> {
     view.reads.iter().find_map(|read| {
-        let found = meant(snapshots, read)?;
+        let snapshot = meant(snapshots, read)?;
         let is_gone =
-            |(id, name): &&(ColumnId, String)| column_of(found, read, *id, name).is_none();
+            |(id, name): &&(ColumnId, String)| column_of(snapshot, read, *id, name).is_none();
         let (_, name) = read.columns.iter().find(is_gone)?;
-        let column = format!("{}.{name}", found.name);
+        let column = format!("{}.{name}", snapshot.name);
         Some(Error::NoSuchColumn { position: None, column, similar: None })
     })
 }

@@ -145,9 +145,9 @@ impl Scope {
         self.pieces.len()
     }
 
-    /// Returns the part that is seen behind a join with ON. `split` and `pieces` are those of the
+    /// Returns the part that is visible after a join with ON. `split` and `pieces` are those of the
     /// left side.
-    pub(super) fn kept(mut self, kind: Kind, split: usize, pieces: usize) -> Scope {
+    pub(super) fn after_join(mut self, kind: Kind, split: usize, pieces: usize) -> Scope {
         match kind {
             Kind::Left | Kind::Right | Kind::Full => {}
             Kind::LeftOnly => {
@@ -167,7 +167,7 @@ impl Scope {
         self
     }
 
-    /// Returns the one side that is seen behind a SEMI or ANTI JOIN: its keys are merged with none.
+    /// Returns the side that is visible after a SEMI or ANTI JOIN: its keys are merged with none.
     pub(super) fn seen_alone(mut self) -> Scope {
         let pieces = &self.pieces;
         let is_merged = |name: &String| {

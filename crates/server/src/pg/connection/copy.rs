@@ -119,7 +119,9 @@ impl Connection {
                 self.is_copying = false;
                 let outcome = outcome?;
                 if let Some(keeper) = keeper {
-                    keeper.hold().map_err(|error| ErrorResponse::of_query(&error, sql, 0))?;
+                    keeper
+                        .add_to_session()
+                        .map_err(|error| ErrorResponse::of_query(&error, sql, 0))?;
                 }
                 self.copied(&outcome);
                 Ok(())
@@ -193,7 +195,7 @@ impl Connection {
                             text.clear();
                             reader.read(bytes, &mut text)?;
                             reservation
-                                .try_resize(reader.kept() + text.capacity())
+                                .try_resize(reader.pending_bytes() + text.capacity())
                                 .map_err(ErrorResponse::from)?;
                             sink.push(&text).await.map_err(failed)?;
                             yield_now().await;

@@ -10,7 +10,8 @@ const LONGEST: usize = b"\n\\.\r\n".len();
 /// A filter that holds back bytes that may be such a line (end_line-1).
 #[derive(Debug, Default)]
 pub(super) struct EndLine {
-    kept: Vec<u8>,
+    /// The last bytes, which may be such a line.
+    pending: Vec<u8>,
     has_more: bool,
 }
 
@@ -19,14 +20,14 @@ impl EndLine {
     pub(super) fn push<'b>(&mut self, bytes: &'b [u8]) -> (Vec<u8>, &'b [u8]) {
         let before = match bytes.len().checked_sub(LONGEST) {
             Some(end) => {
-                let before = std::mem::replace(&mut self.kept, bytes[end..].to_vec());
+                let before = std::mem::replace(&mut self.pending, bytes[end..].to_vec());
                 self.has_more |= !before.is_empty() || 0 < end;
                 return (before, &bytes[..end]);
             }
             None => {
-                self.kept.extend_from_slice(bytes);
-                let end = self.kept.len().saturating_sub(LONGEST);
-                self.kept.drain(..end).collect::<Vec<_>>()
+                self.pending.extend_from_slice(bytes);
+                let end = self.pending.len().saturating_sub(LONGEST);
+                self.pending.drain(..end).collect::<Vec<_>>()
             }
         };
         self.has_more |= !before.is_empty();
@@ -35,17 +36,17 @@ impl EndLine {
 
     /// Ends the input, and returns the bytes that were held back and are no such line.
     pub(super) fn end(self) -> Vec<u8> {
-        let EndLine { mut kept, has_more } = self;
+        let EndLine { mut pending, has_more } = self;
         let line = [&b"\\.\r\n"[..], b"\\.\n", b"\\."].into_iter().find(|line| {
-            let before = kept.len().checked_sub(line.len());
+            let before = pending.len().checked_sub(line.len());
             let begins = |at: usize| match at {
                 0 => !has_more,
-                at => kept[at - 1] == b'\n',
+                at => pending[at - 1] == b'\n',
             };
-            kept.ends_with(line) && before.is_some_and(begins)
+            pending.ends_with(line) && before.is_some_and(begins)
         });
-        kept.truncate(kept.len() - line.map_or(0, <[u8]>::len));
-        kept
+        pending.truncate(pending.len() - line.map_or(0, <[u8]>::len));
+        pending
     }
 }
 

@@ -58,7 +58,7 @@ pub(super) enum Hold {
     /// Beyond its transaction, if that is committed.
     Wanted,
     /// The transaction was committed, and the cursor lives until it is closed.
-    Kept,
+    Committed,
 }
 
 /// A statement with values: a portal.
@@ -184,9 +184,9 @@ impl Connection {
         }
         let prepared = self.prepared.iter().filter(|(name, _)| !name.is_empty());
         let portals = self.portals.iter().filter(|(name, _)| !name.is_empty());
-        let kept = prepared.map(|(_, it)| it.bytes).chain(portals.map(|(_, it)| it.bytes));
+        let bytes_used = prepared.map(|(_, it)| it.bytes).chain(portals.map(|(_, it)| it.bytes));
         let max = self.server.config.pg.max_message;
-        match kept.sum::<usize>() + bytes <= max {
+        match bytes_used.sum::<usize>() + bytes <= max {
             true => Ok(()),
             false => {
                 let message = format!(
@@ -527,11 +527,11 @@ impl Connection {
     }
 
     /// Checks that the columns are those of the description (extended-2).
-    fn check_columns(&self, prepared: &Prepared, found: &SchemaRef) -> Result<(), ErrorResponse> {
+    fn check_columns(&self, prepared: &Prepared, actual: &SchemaRef) -> Result<(), ErrorResponse> {
         let Some(Description { columns: Some(expected), .. }) = prepared.described.get() else {
             return Ok(());
         };
-        match types::are_same(&types::columns(expected), &types::columns(found)) {
+        match types::are_same(&types::columns(expected), &types::columns(actual)) {
             true => Ok(()),
             false => Err(ErrorResponse::stale_plan()),
         }
@@ -604,8 +604,8 @@ fn formats(codes: &[u16], count: usize) -> Result<Vec<Format>, ErrorResponse> {
         [one] => Ok(vec![format(*one)?; count]),
         all if all.len() == count => all.iter().map(|&code| format(code)).collect(),
         _ => {
-            let found = codes.len();
-            let message = format!("bind message has {found} formats for {count} parameters");
+            let format_count = codes.len();
+            let message = format!("bind message has {format_count} formats for {count} parameters");
             Err(ErrorResponse::new("08P01", message))
         }
     }

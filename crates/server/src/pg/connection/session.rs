@@ -379,7 +379,7 @@ impl Connection {
         for name in &names {
             let mut portal = self.portals.remove(name).expect("it is one of these");
             self.begin_cursor(&mut portal).await?;
-            portal.hold = Hold::Kept;
+            portal.hold = Hold::Committed;
             self.portals.insert(name.clone(), portal);
         }
         Ok(names)
