@@ -58,7 +58,7 @@ mod tests {
     use crate::control::with_cancel_checks;
 
     #[test]
-    fn plans_are_shown_without_guards() {
+    fn plans_are_shown_without_cancel_checks() {
         let row = || Arc::new(PlaceholderRowExec::new(Arc::new(Schema::empty())));
         let one = Arc::new(CoalescePartitionsExec::new(row()));
         let plan = UnionExec::try_new(vec![one, row()]).unwrap();

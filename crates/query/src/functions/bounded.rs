@@ -1,4 +1,5 @@
-//! Guards of functions whose values may be much larger than their arguments, or slow to compute.
+//! Bounded functions: wrappers of functions whose values may be much larger than their arguments,
+//! or slow to compute. They charge memory before values exist, and check for cancellation.
 //!
 //! - bounded-1. The size of a function's values for a batch is estimated before they are made
 //!   (`growth`), and charged to the statement (account-2): operators count the memory of a query
@@ -6,8 +7,8 @@
 //! - bounded-2. Constants that a function would copy for each row, values that are expensive to
 //!   compare, and patterns that differ from row to row are processed a few rows at a time (`work`),
 //!   and between them the function checks for cancellation.
-//! - bounded-3. The function of every call in a plan has a growth (category-1), and its guard if it
-//!   needs one: functions that a statement names, those that the planner makes of operators and
+//! - bounded-3. The function of every call in a plan has a growth (category-1), and is wrapped if
+//!   it has to be: functions that a statement names, those that the planner makes of operators and
 //!   brackets, and those that rules make of others.
 //! - bounded-4. A function that becomes a cast is not one to a type whose every value is large,
 //!   NULL too.
@@ -55,8 +56,8 @@ pub(crate) use operators::{Stage, bound_expr, bound_functions_of};
 /// The bytes of a value of a fixed width that is a short text or list: the digits of a hash, say.
 const SHORT_BYTES: u64 = 256;
 
-/// Returns the function, with a guard if it needs one; `None` if the size of its values is not
-/// known (bounded-3).
+/// Returns the function, wrapped if it has to be; `None` if the size of its values is not known
+/// (bounded-3).
 pub(crate) fn bounded(function: &Arc<ScalarUDF>) -> Option<Arc<ScalarUDF>> {
     if function.inner().is::<Bounded>() {
         return Some(Arc::clone(function));
@@ -75,7 +76,7 @@ pub(crate) fn makes_values(function: &ScalarUDF) -> bool {
     !matches!(growth_of(function.name()), Some(Growth::Fixed))
 }
 
-/// A function with a guard, which charges its values before it makes them.
+/// A function whose values are charged before they are made.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct Bounded {
     inner: Arc<ScalarUDF>,

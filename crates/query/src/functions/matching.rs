@@ -1,7 +1,7 @@
 //! LIKE, ILIKE and the operators of regular expressions, as functions.
 //!
-//! - The work of a match may be as long as the text and the pattern multiplied. As functions these
-//!   operators have the guard of functions, which bounds it (bounded-2).
+//! - The work of a match may be as long as the text and the pattern multiplied. As functions they
+//!   are processed a few rows at a time (bounded-2).
 //! - A column keeps the name that the operator gives it.
 //!
 //! Short texts are matched by Arrow's kernels, and long ones by the pattern of filters, which

@@ -1,7 +1,7 @@
 //! The operator `||` of texts and of bytes, as one function of all its operands.
 //!
 //! - `a || b || c` is one call of three arguments, which writes each byte once: calls of two
-//!   arguments would copy the result so far again. As a function it has the guard of functions
+//!   arguments would copy the result so far again. As a function its values are charged
 //!   (bounded-1).
 //! - NULL and a text are NULL: `concat` skips NULL.
 //! - text_concat-1. A column keeps the name and the type that the operator gives it.

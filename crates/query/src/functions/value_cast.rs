@@ -1,7 +1,7 @@
 //! Casts that copy texts or write lists as texts, as functions.
 //!
 //! - A cast of a value without a fixed width to another type makes the value again, and as text it
-//!   may be larger. As a function it has the guard of functions (bounded-1).
+//!   may be larger. As a function its values are charged (bounded-1).
 //! - value_cast-1. A column keeps the name that the cast gives it, which is that of its argument.
 //!
 //! Not here: casts to and from UUID, IPV4 and the like (`types::casts`).
@@ -22,7 +22,7 @@ pub(super) const CAST_LIST: &str = "cast list";
 /// The name of casts of texts and bytes that copy them.
 pub(super) const CAST_TEXT: &str = "cast text";
 
-/// The reason for which a cast needs a guard.
+/// The kind of a cast whose values have to be charged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum ValueCast {
     List,
@@ -34,7 +34,7 @@ fn has_bytes(ty: &DataType) -> bool {
 }
 
 impl ValueCast {
-    /// Returns false if no cast to the type needs a guard.
+    /// Returns false if no cast to the type makes values that have to be charged.
     pub(super) fn may_be_to(ty: &DataType) -> bool {
         has_bytes(ty)
     }

@@ -313,9 +313,9 @@ fn convert_one(expr: Expr, schema: &DFSchema) -> PlanResult<Transformed<Expr>> {
                 };
                 params.args = params.args.into_iter().map(key).collect();
             }
-            let is_guarded = guard_by_filter(&mut params);
+            let is_filtered = null_where_filtered(&mut params);
             let known = known_aggregate(&func, &params.args, params.distinct, schema);
-            let is_changed = is_guarded || known.is_some();
+            let is_changed = is_filtered || known.is_some();
             let func = known.unwrap_or(func);
             let call = Expr::AggregateFunction(AggregateFunction { func, params });
             Ok(if is_changed { Transformed::yes(call) } else { Transformed::no(call) })
@@ -421,7 +421,7 @@ fn operator(expr: BinaryExpr, schema: &DFSchema) -> Transformed<Expr> {
 
 /// Makes the arguments of an aggregate NULL in rows that its FILTER leaves out, where computing
 /// them may fail; returns true if there are such arguments. DataFusion computes them for all rows.
-fn guard_by_filter(params: &mut AggregateFunctionParams) -> bool {
+fn null_where_filtered(params: &mut AggregateFunctionParams) -> bool {
     let Some(filter) = params.filter.as_deref() else { return false };
     let may_fail = |part: &Expr| {
         Ok(match part {
@@ -431,20 +431,20 @@ fn guard_by_filter(params: &mut AggregateFunctionParams) -> bool {
             _ => false,
         })
     };
-    let is_guarded = |arg: &Expr| {
+    let is_filtered = |arg: &Expr| {
         let Expr::Case(case) = arg else { return false };
         case.when_then_expr.first().is_some_and(|(when, _)| when.as_ref() == filter)
     };
-    let mut has_guards = false;
+    let mut has_changed = false;
     for arg in &mut params.args {
-        if !is_guarded(arg) && arg.exists(may_fail).unwrap_or(false) {
+        if !is_filtered(arg) && arg.exists(may_fail).unwrap_or(false) {
             let value = std::mem::replace(arg, Expr::Literal(ScalarValue::Null, None));
             let when_then = vec![(Box::new(filter.clone()), Box::new(value))];
             *arg = Expr::Case(Case::new(None, when_then, None));
-            has_guards = true;
+            has_changed = true;
         }
     }
-    has_guards
+    has_changed
 }
 
 /// Replaces a window function by one that knows its argument's type, or whose frames move without

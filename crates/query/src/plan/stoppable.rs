@@ -37,11 +37,11 @@ pub(crate) fn analyzer_rules() -> Vec<Arc<dyn AnalyzerRule + Send + Sync>> {
     rules.map(|inner| Arc::new(Stoppable { inner }) as _).collect()
 }
 
-/// Returns the rules of an optimizer, which end with the statement, and the guards of functions
-/// before and behind them (bounded-3).
+/// Returns the rules of an optimizer, which end with the statement, and before and behind them
+/// the rule that wraps functions (bounded-3).
 pub(crate) fn optimizer_rules() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
     let bound = |stage| Arc::new(BoundFunctions(stage)) as Arc<dyn OptimizerRule + Send + Sync>;
-    let kept = |rule: Arc<dyn OptimizerRule + Send + Sync>| {
+    let replaced = |rule: Arc<dyn OptimizerRule + Send + Sync>| {
         if rule.name() == PUSH_DOWN_FILTER {
             return Arc::new(SafeFilterPushdown { inner: rule })
                 as Arc<dyn OptimizerRule + Send + Sync>;
@@ -54,7 +54,7 @@ pub(crate) fn optimizer_rules() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
         }
         rule
     };
-    let rules = Optimizer::new().rules.into_iter().map(kept);
+    let rules = Optimizer::new().rules.into_iter().map(replaced);
     let last: [Arc<dyn OptimizerRule + Send + Sync>; 3] =
         [Arc::new(FinalForms), Arc::new(FloatJoinKeys), bound(Stage::Final)];
     let rules = std::iter::once(bound(Stage::Rewritten)).chain(rules).chain(last);
@@ -141,7 +141,7 @@ impl PhysicalOptimizerRule for Stoppable<dyn PhysicalOptimizerRule + Send + Sync
     }
 }
 
-/// A rule that adds guards to operators and to the calls that rules have made.
+/// A rule that wraps operators, and the functions of calls that rules have made (bounded-3).
 #[derive(Debug)]
 struct BoundFunctions(Stage);
 

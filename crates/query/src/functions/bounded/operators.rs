@@ -1,4 +1,4 @@
-//! Operators with large values, which are made functions so that they have guards.
+//! Operators with large values, which become calls of bounded functions.
 //!
 //! - operators-1. After the rules of the optimizer, every `||` of texts, and every cast that makes
 //!   new values without a fixed width, is a call of a function with a growth (category-1).
@@ -41,7 +41,7 @@ pub(crate) enum Stage {
     Final,
 }
 
-/// Guards the functions of one node of a plan (bounded-3), and its operators (operators-1).
+/// Wraps the functions of one node of a plan (bounded-3), and its operators (operators-1).
 pub(crate) fn bound_functions_of(
     node: LogicalPlan,
     stage: Stage,
@@ -74,7 +74,7 @@ pub(crate) fn bound_functions_of(
     })
 }
 
-/// Guards an expression over the columns of a schema, which is evaluated next.
+/// Wraps the functions of an expression over the columns of a schema, which is evaluated next.
 pub(crate) fn bound_expr(expr: Expr, schema: &DFSchemaRef) -> Result<Expr> {
     let columns = Columns { inputs: vec![Arc::clone(schema)], ..Columns::default() };
     Ok(expr.transform_up(|part| bound_part(part, &columns, Stage::Rewritten))?.data)
@@ -207,28 +207,28 @@ fn bound_part(expr: Expr, columns: &Columns, stage: Stage) -> Result<Transformed
     };
     match expr {
         Expr::BinaryExpr(binary) if binary.op == Operator::StringConcat => {
-            guarded_call(text_concat(), operands(binary))
+            wrapped_call(text_concat(), operands(binary))
         }
         Expr::BinaryExpr(binary)
             if is_regex(binary.op) && is_early(&binary.left, &binary.right) =>
         {
             let (function, args) = regex(binary);
-            guarded_call(function, args)
+            wrapped_call(function, args)
         }
         Expr::Like(it)
             if is_early(&it.expr, &it.pattern) && !is_linear(&it, columns.table.is_some()) =>
         {
             match like(it) {
-                Ok((function, args)) => guarded_call(function, args),
+                Ok((function, args)) => wrapped_call(function, args),
                 Err(it) => Ok(Transformed::no(Expr::Like(it))),
             }
         }
         Expr::Cast(Cast { expr, field }) => match kind(&expr, field.data_type()) {
-            Some(kind) => guarded_call(kind.function(&field, OnFailure::Fail), vec![*expr]),
+            Some(kind) => wrapped_call(kind.function(&field, OnFailure::Fail), vec![*expr]),
             None => Ok(Transformed::no(Expr::Cast(Cast { expr, field }))),
         },
         Expr::TryCast(TryCast { expr, field }) => match kind(&expr, field.data_type()) {
-            Some(kind) => guarded_call(kind.function(&field, OnFailure::Null), vec![*expr]),
+            Some(kind) => wrapped_call(kind.function(&field, OnFailure::Null), vec![*expr]),
             None => Ok(Transformed::no(Expr::TryCast(TryCast { expr, field }))),
         },
         expr if stage == Stage::Final => match bound_call(expr)? {
@@ -239,17 +239,17 @@ fn bound_part(expr: Expr, columns: &Columns, stage: Stage) -> Result<Transformed
     }
 }
 
-fn guarded_call(function: ScalarUDF, args: Vec<Expr>) -> Result<Transformed<Expr>> {
+fn wrapped_call(function: ScalarUDF, args: Vec<Expr>) -> Result<Transformed<Expr>> {
     let call = ScalarFunction { func: Arc::new(function), args };
-    let guarded = bound_call(Expr::ScalarFunction(call))?;
-    Ok(Transformed::yes(guarded.data))
+    let wrapped = bound_call(Expr::ScalarFunction(call))?;
+    Ok(Transformed::yes(wrapped.data))
 }
 
 fn bound_call(expr: Expr) -> Result<Transformed<Expr>> {
     let Expr::ScalarFunction(ScalarFunction { func, args }) = expr else {
         return Ok(Transformed::no(expr));
     };
-    // Functions of ours that no statement can name have small values, and get no guard.
+    // Functions of ours that no statement can name have small values, and are not wrapped.
     let known = bounded(&func).unwrap_or_else(|| Arc::clone(&func));
     let is_new = !Arc::ptr_eq(&known, &func);
     let call = Expr::ScalarFunction(ScalarFunction { func: known, args });

@@ -52,7 +52,7 @@ fn every_function_has_a_growth() {
     assert!(unknown.is_empty(), "category-1: {unknown:?}");
 }
 
-/// Aggregates that need no guard, because they count their memory themselves and return it once:
+/// Aggregates that are not bounded, because they count their memory themselves and return it once:
 /// those with values of a fixed width or one of their inputs, and those that keep all inputs.
 const AGGREGATES_FIXED: &[&str] = &[
     "any_value",
@@ -300,19 +300,19 @@ fn no_operator_makes_more_than_its_bound() {
         cast(make_list(&state, "list"), texts),
     ];
     for expr in exprs {
-        let guarded = bound_expr(expr.clone(), &schema).unwrap();
+        let wrapped = bound_expr(expr.clone(), &schema).unwrap();
         let is_call =
-            matches!(&guarded, Expr::ScalarFunction(call) if call.func.inner().is::<Bounded>());
-        assert!(is_call, "operators-1: {guarded}");
+            matches!(&wrapped, Expr::ScalarFunction(call) if call.func.inner().is::<Bounded>());
+        assert!(is_call, "operators-1: {wrapped}");
         assert_eq!(
-            guarded.schema_name().to_string(),
+            wrapped.schema_name().to_string(),
             expr.schema_name().to_string(),
             "text_concat-1, value_cast-1"
         );
         let plain = state.create_physical_expr(expr, &schema).unwrap();
         let expected = plain.evaluate(&batch).unwrap().into_array(4).unwrap();
-        let made = evaluated(&state, &batch, guarded.clone()).expect("growth-1");
-        assert_eq!(&made.into_array(4).unwrap(), &expected, "{guarded}");
+        let made = evaluated(&state, &batch, wrapped.clone()).expect("growth-1");
+        assert_eq!(&made.into_array(4).unwrap(), &expected, "{wrapped}");
     }
 }
 
