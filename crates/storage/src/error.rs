@@ -38,9 +38,9 @@ pub enum Error {
     IsView { view: String },
     #[error("`{table}` is a table, not a view")]
     NotAView { table: String },
-    #[error("the database has {} tables, which is the most", limits::TABLES)]
+    #[error("the database has {} tables, the maximum: drop some", limits::TABLES)]
     TooManyTables,
-    #[error("the database has {} views, which is the most", limits::VIEWS)]
+    #[error("the database has {} views, the maximum: drop some", limits::VIEWS)]
     TooManyViews,
     #[error(transparent)]
     Schema(#[from] SchemaError),
@@ -64,9 +64,9 @@ pub enum Error {
     ColumnDropped { table: String, column: String },
     #[error("the columns of table `{table}` are not those that the rows were made for")]
     SchemaChanged { table: String },
-    #[error("table `{table}` has other rows of a batch of the same name")]
+    #[error("table `{table}` already has a batch of this name, with other rows")]
     BatchReused { table: String },
-    #[error("table `{table}` comes twice in one append")]
+    #[error("table `{table}` is named twice in one append")]
     TableTwice { table: String },
     #[error("segment {segment} of table `{table}` was changed meanwhile")]
     SegmentChanged { table: String, segment: u64 },
@@ -87,17 +87,24 @@ pub enum Error {
     TooManyChanges,
     #[error("table `{table}` would have {count} partitions, more than {}", limits::PARTITIONS)]
     TooManyPartitions { table: String, count: usize },
-    #[error("a symbol of {bytes} bytes is longer than {}", limits::SYMBOL_BYTES)]
+    #[error("a symbol of {bytes} bytes exceeds the limit of {} bytes", limits::SYMBOL_BYTES)]
     SymbolTooLong { bytes: usize },
-    #[error("a symbol is not UTF-8 after {valid} bytes")]
+    #[error("a symbol is not UTF-8 at byte {valid}")]
     SymbolNotText { valid: usize },
     #[error("row {row} has no designated timestamp")]
     TimestampMissing { row: usize },
     #[error("the designated timestamp of row {row}, {value}, is out of range")]
     TimestampOutOfRange { row: usize, value: i64 },
-    #[error("column #{column} has {} symbols, which is the most", limits::SYMBOLS)]
+    #[error(
+        "column #{column} has {} distinct symbols, the maximum: make it a VARCHAR",
+        limits::SYMBOLS
+    )]
     TooManySymbols { column: u32 },
-    #[error("a commit of {bytes} bytes is more than the log takes, {}", limits::WAL_RECORD_BYTES)]
+    #[error(
+        "a commit of {bytes} bytes exceeds the limit of the log, {} bytes: write fewer rows at a \
+         time",
+        limits::WAL_RECORD_BYTES
+    )]
     CommitTooLarge { bytes: usize },
     /// The cause is shared by all commits of the group.
     #[error("not committed")]
@@ -133,7 +140,7 @@ fn shown_damage(path: &Path, offset: u64, what: &Corruption) -> String {
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum Corruption {
-    #[error("the file does not begin as a {expected} does")]
+    #[error("the file does not begin with the magic bytes of a {expected}")]
     Magic { expected: &'static str },
     #[error("its checksum is {actual:08x}, the stored one {expected:08x}")]
     Checksum { expected: u32, actual: u32 },
@@ -161,10 +168,7 @@ pub enum Corruption {
     NotZero,
     #[error("the log counts this group as durable, but it is damaged{}", GIVE_UP)]
     DurableGroup,
-    #[error(
-        "a group of the log is damaged ({what}), which no write that was cut off leaves so{}",
-        GIVE_UP
-    )]
+    #[error("a group of the log is damaged ({what}), and not by an interrupted write{}", GIVE_UP)]
     DamagedGroup { what: Box<Corruption> },
     #[error("the header of the log file is damaged ({what}){}", GIVE_UP)]
     DamagedLogHeader { what: Box<Corruption> },

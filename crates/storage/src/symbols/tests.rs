@@ -162,8 +162,8 @@ fn symbols_that_are_too_long_or_not_utf_8_are_refused() {
     let dictionary = open(&new_disk(1), SymbolWatermark::default()).unwrap();
     let long = vec![b'x'; limits::SYMBOL_BYTES + 1];
     let refused = |text: &[u8]| dictionary.intern(&[b"good", text]).unwrap_err().to_string();
-    assert_eq!(refused(&long), "a symbol of 65537 bytes is longer than 65536");
-    assert_eq!(refused(b"ab\xff"), "a symbol is not UTF-8 after 2 bytes");
+    assert_eq!(refused(&long), "a symbol of 65537 bytes exceeds the limit of 65536 bytes");
+    assert_eq!(refused(b"ab\xff"), "a symbol is not UTF-8 at byte 2");
     // The strings before it are harmless.
     assert_eq!(dictionary.intern(&[b"good", &long[1..]]).unwrap(), ids(0, 2));
 }

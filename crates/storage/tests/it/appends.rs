@@ -173,7 +173,7 @@ fn an_append_fails_if_it_may_not_create_its_table_or_column() {
     assert_eq!(error.to_string(), "column `more` does not exist");
     let twice = [append_of("t", &[], None), append_of("T", &[], None)];
     let error = database.append(&twice, &AppendOptions::default()).unwrap_err();
-    assert_eq!(error.to_string(), "table `T` comes twice in one append");
+    assert_eq!(error.to_string(), "table `T` is named twice in one append");
     let options =
         NewTableOptions { designated: "host".to_owned(), partition_by: PartitionUnit::Day };
     let error = append(&|append| {
