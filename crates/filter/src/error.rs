@@ -12,19 +12,19 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 #[derive(Debug, Clone, PartialEq, Error)]
 #[non_exhaustive]
 pub enum Error {
-    #[error("the filter names column {column} of {columns}")]
+    #[error("the filter refers to column {column}, but there are {columns} columns")]
     NoSuchColumn { column: usize, columns: usize },
-    #[error("{} stands where {} is wanted", given.sql(), wanted.sql())]
+    #[error("type {} is given where {} is expected", given.sql(), wanted.sql())]
     Mismatch { wanted: ColumnType, given: ColumnType },
-    #[error("{value:?} is no {}", ty.sql())]
+    #[error("{value:?} is not a value of type {}", ty.sql())]
     NotOfType { value: Value, ty: ColumnType },
     #[error("{operation} is not defined for {}", ty.sql())]
     Unsupported { operation: &'static str, ty: ColumnType },
-    #[error("{} is not cast to {}", from.sql(), to.sql())]
+    #[error("{} cannot be cast to {}", from.sql(), to.sql())]
     NoCast { from: ColumnType, to: ColumnType },
     #[error("{operation} has no operands")]
     NoOperands { operation: &'static str },
-    #[error("the filter is nested deeper than {max}")]
+    #[error("the filter is nested deeper than {max} levels")]
     TooDeep { max: usize },
     #[error("division by zero")]
     DivideByZero,
@@ -34,15 +34,15 @@ pub enum Error {
     CastRange { value: Value, to: ColumnType },
     #[error("cancelled")]
     Cancelled,
-    #[error("the page frame has {given} columns, and the filter {wanted}")]
+    #[error("the page frame has {given} columns, but the filter expects {wanted}")]
     FrameColumns { wanted: usize, given: usize },
-    #[error("filter column {column} is not stored as {} can be", ty.sql())]
+    #[error("filter column {column} is stored in a form that {} cannot have", ty.sql())]
     FrameShape { column: usize, ty: ColumnType },
     #[error("filter column {column}: code {code} is not in a dictionary of {count}")]
     Code { column: usize, code: u64, count: usize },
     #[error("filter column {column}: symbol {symbol} is not in the dictionary of the table")]
     Symbol { column: usize, symbol: u32 },
-    #[error("filter column {column}: its string table is none")]
+    #[error("filter column {column}: its string table is damaged")]
     StringTable { column: usize },
 }
 

@@ -177,7 +177,7 @@ pub enum Error {
     )]
     AllRejected { count: u64, reason: Reason, first: Box<Rejected>, list: PathBuf },
     #[error(
-        "{}: --skip-lines {wanted} is more than there are in the first {}: {skipped} lines",
+        "{}: --skip-lines {wanted} exceeds the {skipped} lines in the first {}",
         .path.display(), ByteCount(*.bytes)
     )]
     SkipTooFar { path: PathBuf, wanted: u64, skipped: u64, bytes: u64 },

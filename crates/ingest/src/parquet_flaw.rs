@@ -17,7 +17,7 @@ pub enum Flaw {
     Library(LibraryMessage),
     #[error("damaged: the decoder stopped at {}", .0.0)]
     Panic(LibraryMessage),
-    #[error("columns are encrypted: it has to be decrypted first")]
+    #[error("columns are encrypted: decrypt the file first")]
     Encrypted,
     #[error("it has integers of 128 bits: write them as decimals or texts")]
     Int128,
@@ -29,13 +29,15 @@ pub enum Flaw {
     SchemaCut,
     #[error("the schema is nested more than {max} levels deep")]
     SchemaTooDeep { max: usize },
-    #[error("{declared} rows are declared, and {actual} are there")]
+    #[error("{declared} rows are declared, but there are {actual}")]
     Rows { declared: u64, actual: u64 },
     #[error(
-        "the column is declared to be at byte {start} and to have {bytes}, in a file of {file}"
+        "the column is declared to have {bytes} bytes at byte {start}, in a file of {file} bytes"
     )]
     Place { start: i64, bytes: i64, file: u64 },
-    #[error("the page at byte {at} is damaged: it declares {declared}, and {left} are left")]
+    #[error(
+        "the page at byte {at} is damaged: it declares {declared} bytes, but only {left} are left"
+    )]
     PageCut { at: u64, declared: i64, left: u64 },
     #[error(
         "the page at byte {at} declares {} of values, more than its {compressed} stored bytes \
@@ -44,7 +46,7 @@ pub enum Flaw {
     )]
     PageInflated { at: u64, declared: u64, compressed: u64 },
     #[error(
-        "the page at byte {at} has {} of values, and {} are the most of a page",
+        "the page at byte {at} has {} of values, and the limit of a page is {}",
         ByteCount(*.declared), ByteCount(limits::PARQUET_PAGE_BYTES)
     )]
     PageTooLarge { at: u64, declared: u64 },
@@ -54,7 +56,10 @@ pub enum Flaw {
         ByteCount(*.declared), ByteCount(*.max)
     )]
     PageOverMemory { at: u64, declared: u64, max: u64 },
-    #[error("a value has {} always, and {} are the most", ByteCount(*.bytes), ByteCount(*.max))]
+    #[error(
+        "values have a fixed length of {}, and the limit is {}",
+        ByteCount(*.bytes), ByteCount(*.max)
+    )]
     FixedTooLong { bytes: u64, max: u64 },
     #[error("a page is damaged: it declares {declared} values in {bytes} bytes")]
     PageValues { declared: u64, bytes: u64 },

@@ -85,7 +85,7 @@ pub enum FormatError {
     Empty,
     #[error("the timestamp format has {bytes} bytes, {max} are the most")]
     TooLong { bytes: usize, max: usize },
-    #[error("`{run}` at byte {at} of the timestamp format means nothing")]
+    #[error("`{run}` at byte {at} of the timestamp format is not a known field")]
     UnknownField { run: String, at: usize },
     #[error("the quote at byte {at} of the timestamp format is never closed")]
     OpenQuote { at: usize },
@@ -93,7 +93,7 @@ pub enum FormatError {
     FieldTwice { run: String, at: usize },
     #[error("the timestamp format has no field")]
     NoField,
-    #[error("{text} does not say what it counts: epoch_s, epoch_ms, epoch_us or epoch_ns")]
+    #[error("{text} has no unit: write epoch_s, epoch_ms, epoch_us or epoch_ns")]
     NoEpochUnit { text: String },
     #[error("the timestamp format has hours 1 to 12, but no am or pm")]
     NoHalfOfDay,

@@ -7,7 +7,7 @@ use thiserror::Error;
 
 /// The bytes end before the value does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
-#[error("{wanted} bytes wanted at offset {offset}, {left} left")]
+#[error("{wanted} bytes expected at offset {offset}, but only {left} are left")]
 pub struct Truncated {
     /// Offset at which the value begins.
     pub offset: usize,

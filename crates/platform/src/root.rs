@@ -50,7 +50,7 @@ pub enum RootError {
     NotFound,
     #[error("it is not a regular file")]
     NotAFile,
-    #[error("there is such a file already")]
+    #[error("the file exists already")]
     Exists,
     #[error(transparent)]
     Io(#[from] Error),

@@ -47,35 +47,35 @@ impl fmt::Display for ParseError {
 #[derive(Debug, Clone, PartialEq, Error)]
 #[non_exhaustive]
 pub enum Reason {
-    #[error("there is no table name")]
+    #[error("the line has no table name")]
     NoTable,
     #[error("'{name}' cannot be the name of a table: {why}")]
     TableName { name: String, why: NameError },
     #[error("'{name}' cannot be the name of a column: {why}")]
     ColumnName { name: String, why: NameError },
-    #[error("table '{table}' has neither tags nor fields in it")]
+    #[error("table '{table}' has neither tags nor fields")]
     NoColumns { table: String },
-    #[error("'{text}' is not a tag: it has no '='")]
+    #[error("expected a tag with '=', found '{text}'")]
     TagWithoutEquals { text: String },
-    #[error("tag '{column}' has an '=' in its value, which needs a backslash before it")]
+    #[error("tag '{column}' has an '=' in its value that is not escaped by a backslash")]
     EqualsInTag { column: String },
-    #[error("'{text}' is not a field: it has no '='")]
+    #[error("expected a field with '=', found '{text}'")]
     FieldWithoutEquals { text: String },
-    #[error("field '{column}' has value '{value}' which is no number, boolean or string")]
+    #[error("field '{column}' has value '{value}', which is not a number, boolean or string")]
     BadValue { column: String, value: String },
     #[error("field '{column}' has a string whose quote is never closed")]
     OpenString { column: String },
-    #[error("a backslash is at the end, with nothing to escape")]
+    #[error("the line ends with a backslash that escapes nothing")]
     OpenEscape,
     #[error("the connection ended within the line")]
     Cut,
     #[error("field '{column}' has a binary value, which this protocol version does not have")]
     BinaryValue { column: String },
-    #[error("'{text}' is not a timestamp: expected digits, with at most the suffix n, t or m")]
+    #[error("'{text}' is not a timestamp: digits, optionally followed by n, t or m")]
     BadTime { text: String },
     #[error("timestamp '{text}' is out of range")]
     TimeOutOfRange { text: String },
-    #[error("'{text}' follows the timestamp, where the line should end")]
+    #[error("expected the end of the line after the timestamp, found '{text}'")]
     AfterTime { text: String },
     #[error("the line is not UTF-8")]
     NotUtf8,
@@ -88,20 +88,20 @@ pub enum Reason {
          take more than {max} bytes: send fewer lines at a time"
     )]
     TooManyNulls { max: usize },
-    #[error("column '{column}' would be one more than the {max} that a table may have")]
+    #[error("column '{column}' would exceed the limit of {max} columns of a table")]
     TooManyColumns { column: String, max: usize },
-    #[error("table '{table}' does not exist, and tables are not created")]
+    #[error("table '{table}' does not exist, and the server creates no tables")]
     NoSuchTable { table: String },
-    #[error("'{view}' is a view, and takes no rows")]
+    #[error("'{view}' is a view: rows can be written to tables only")]
     IsView { view: String },
-    #[error("column '{column}' does not exist, and columns are not created")]
+    #[error("column '{column}' does not exist, and the server creates no columns")]
     NoSuchColumn { column: String },
     #[error("table '{table}' has no designated timestamp")]
     NoDesignatedTimestamp { table: String },
     #[error("{kind} '{value}' cannot go into column '{column}' of type {}: {why}", .ty.sql())]
     Lossy { column: String, ty: ColumnType, kind: &'static str, value: String, why: Misfit },
     #[error(
-        "{kind} '{value}' creates no column '{column}': {}",
+        "{kind} '{value}' cannot create column '{column}': {}",
         "integers of 256 bits are not supported"
     )]
     NoTypeFor { column: String, kind: &'static str, value: String },

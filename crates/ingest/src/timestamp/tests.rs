@@ -261,14 +261,14 @@ fn patterns_that_cannot_be_say_why() {
     for (pattern, expected) in [
         ("", "the timestamp format is empty"),
         ("''", "the timestamp format has no field"),
-        ("yyyy-MM-DD", "`DD` at byte 8 of the timestamp format means nothing"),
-        ("yyyyy", "`yyyyy` at byte 0 of the timestamp format means nothing"),
+        ("yyyy-MM-DD", "`DD` at byte 8 of the timestamp format is not a known field"),
+        ("yyyyy", "`yyyyy` at byte 0 of the timestamp format is not a known field"),
         ("yyyy 'x", "the quote at byte 5 of the timestamp format is never closed"),
         ("HH:MM MM", "`MM` at byte 6 of the timestamp format gives its field a second time"),
         ("ss.SSSU+", "`U+` at byte 6 of the timestamp format gives its field a second time"),
         ("hh:mm", "the timestamp format has hours 1 to 12, but no am or pm"),
-        ("%Q", "`%Q` at byte 0 of the timestamp format means nothing"),
-        ("%Y%", "`%` at byte 2 of the timestamp format means nothing"),
+        ("%Q", "`%Q` at byte 0 of the timestamp format is not a known field"),
+        ("%Y%", "`%` at byte 2 of the timestamp format is not a known field"),
         ("%Y %F", "`%F` at byte 3 of the timestamp format gives its field a second time"),
     ] {
         let error = TimestampFormat::parse(pattern).expect_err("no format");

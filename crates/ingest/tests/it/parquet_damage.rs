@@ -243,7 +243,9 @@ fn a_panic_of_the_decoder_is_an_error_with_its_place() {
 #[test]
 fn a_row_group_has_the_rows_that_it_declares() {
     let values = [5_i64, -1].map(i64::to_le_bytes).concat();
-    for (rows, expected) in [(3, "3 rows are declared, and 2"), (1, "1 rows are declared, and 2")] {
+    for (rows, expected) in
+        [(3, "3 rows are declared, but there are 2"), (1, "1 rows are declared, but there are 2")]
+    {
         let pages = data_page(2, PLAIN, 16, &values);
         let file = OneColumn { physical: INT64, codec: 0, rows, pages }.file();
         refused(&file, ColumnType::Int64, expected);

@@ -242,7 +242,7 @@ fn messages_show_what_was_sent() {
     let server = Server::start(&world);
     let answer = server.post("/write", "", "t v=a\"b\\c 1");
     // The message escapes as in JSON, and no further.
-    check(&answer, 400, r#"field 'v' has value 'a\"b\\c' which is no number"#);
+    check(&answer, 400, r#"field 'v' has value 'a\"b\\c', which is not a number"#);
     let answer = server.exec("select \"no such\" from \"t'\"");
     check(&answer, 400, r#""query":"select \"no such\" from \"t'\"","error":"#);
     assert!(!answer.body.contains(r#"\\"#), "{}", answer.body);

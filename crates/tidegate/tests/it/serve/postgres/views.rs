@@ -119,7 +119,11 @@ fn no_way_leads_rows_into_a_view() {
     let server = Server::start(&world);
     let answer = server.post("/write", "", "warm,host=c value=3 1740787200000000000\n");
     assert_eq!(answer.status, 400, "{}", answer.body);
-    assert!(answer.body.contains("'warm' is a view, and takes no rows"), "{}", answer.body);
+    assert!(
+        answer.body.contains("'warm' is a view: rows can be written to tables only"),
+        "{}",
+        answer.body
+    );
     assert_eq!(server.rows("SELECT count(*) FROM warm"), "[[1]]");
     server.stop();
 }
