@@ -139,8 +139,8 @@ pub enum Error {
     },
     /// ON CONFLICT names columns that are not the keys of the table.
     #[error(
-        "{position}: table `{table}` has no such keys, by which rows would be in conflict: make it \
-         with DEDUP UPSERT KEYS(..)"
+        "{position}: table `{table}` has no such keys for ON CONFLICT: create it with DEDUP \
+         UPSERT KEYS(..)"
     )]
     NoKeys {
         /// The position of the clause.
@@ -150,13 +150,14 @@ pub enum Error {
     },
     /// The uncommitted rows of a transaction exceed the limit.
     #[error(
-        "a transaction holds back at most {} MiB of rows: do it in several, or without BEGIN",
+        "the uncommitted rows of a transaction exceed {} MiB: commit fewer rows at a time, or omit \
+         BEGIN",
         HELD_BYTES_MAX >> 20
     )]
     TransactionTooLarge,
     /// The temporary tables of a session exceed the limit of bytes.
     #[error(
-        "the temporary tables of a session take at most {} MiB: drop some, or make a table",
+        "the temporary tables of the session exceed {} MiB: drop some, or create a permanent table",
         limits::TEMP_BYTES >> 20
     )]
     TemporaryTooLarge,
@@ -186,8 +187,8 @@ pub enum Error {
     },
     /// A temporary table would end with its statement.
     #[error(
-        "{position}: a temporary table needs a session that lasts, as connections of PostgreSQL \
-         have it: a request of HTTP ends with its statement"
+        "{position}: a temporary table needs a PostgreSQL connection: the session of an HTTP \
+         request ends with its statement"
     )]
     NoLastingSession {
         /// The position of the name.
@@ -278,7 +279,7 @@ pub enum Error {
     },
     /// A value is too long to be stored.
     #[error(
-        "a value for column `{column}` has {bytes} bytes, and the limit is {}",
+        "a value for column `{column}` has {bytes} bytes, and the limit is {} bytes",
         limits::VALUE_BYTES
     )]
     ValueTooLong {

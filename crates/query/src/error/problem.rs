@@ -184,7 +184,7 @@ pub enum ClauseProblem {
     #[error("LIMIT takes constant integers")]
     LimitBound,
     /// `LIMIT -m, n`: its lower bound counts from the end, its upper one from the start.
-    #[error("LIMIT cannot have a first bound from the end and a second one from the start")]
+    #[error("LIMIT with a negative lower bound takes no positive upper bound")]
     LimitFromEndToStart,
     /// A clause needs a designated timestamp, and the rows have none.
     #[error("{clause} needs a designated timestamp: name one with (query) TIMESTAMP(column)")]
@@ -250,7 +250,7 @@ pub enum ClauseProblem {
         column: String,
     },
     /// A time zone does not exist.
-    #[error("there is no time zone '{zone}'")]
+    #[error("time zone '{zone}' does not exist")]
     NoTimeZone {
         /// The name as written.
         zone: String,
@@ -294,13 +294,13 @@ pub enum ClauseProblem {
         aggregates: usize,
     },
     /// FILL(LINEAR) is used for a column that is not a number.
-    #[error("FILL(LINEAR) takes numbers, and `{column}` is none")]
+    #[error("FILL(LINEAR) takes numbers, and `{column}` is not a number")]
     FillLinear {
         /// The column.
         column: String,
     },
     /// A value in FILL is not of the column's type.
-    #[error("FILL takes constants of the aggregate's type, which is not so for `{column}`")]
+    #[error("FILL takes constants of the aggregate's type, and that of `{column}` has another")]
     FillValue {
         /// The column.
         column: String,
@@ -365,7 +365,7 @@ pub enum ClauseProblem {
         pattern: String,
     },
     /// A text does not match its time pattern.
-    #[error("'{text}' is not a time by the pattern '{pattern}'{reason}")]
+    #[error("'{text}' does not match the time pattern '{pattern}'{reason}")]
     TimeByPattern {
         /// The text.
         text: String,
@@ -494,11 +494,11 @@ pub enum SettingProblem {
         name: String,
     },
     /// The session has too many settings.
-    #[error("{} settings are set already, which is the limit", limits::SESSION_SETTINGS)]
+    #[error("{} settings are set, the maximum of a session", limits::SESSION_SETTINGS)]
     TooMany,
     /// The settings of the session are too long together.
     #[error(
-        "the settings of a session may have {} bytes, with their names",
+        "the settings of the session exceed {} bytes, with their names",
         limits::SESSION_SETTING_BYTES
     )]
     TooManyBytes,

@@ -513,7 +513,7 @@ mod tests {
             set(&session, &own(number), Some("on")).expect("settings-2");
         }
         let error = set(&session, "my.last", Some("on")).unwrap_err().to_string();
-        assert_eq!(error, "256 settings are set already, which is the limit");
+        assert_eq!(error, "256 settings are set, the maximum of a session");
         set(&session, &own(7), Some("off")).expect("it is there already");
         set(&session, &own(8), None).expect("one is less");
         set(&session, "my.last", Some("on")).expect("settings-2");
@@ -524,7 +524,7 @@ mod tests {
         let of_long = (0..20).map(|number| set(&session, &own(number), Some(&long)));
         assert_eq!(of_long.filter(|set| set.is_ok()).count(), 8, "settings-2");
         let error = set(&session, "my.last", Some(&long)).unwrap_err().to_string();
-        assert_eq!(error, "the settings of a session may have 16384 bytes, with their names");
+        assert_eq!(error, "the settings of the session exceed 16384 bytes, with their names");
         set(&session, &own(3), Some("on")).expect("it is shorter than before");
     }
 

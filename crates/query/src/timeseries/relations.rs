@@ -305,7 +305,7 @@ mod tests {
         check(
             Some(-4),
             2,
-            "error: LIMIT cannot have a first bound from the end and a second one from the start",
+            "error: LIMIT with a negative lower bound takes no positive upper bound",
         );
         check(None, i64::MIN, "1..10");
     }

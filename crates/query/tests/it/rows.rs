@@ -153,8 +153,8 @@ fn keys_replace_rows_and_conflicts_name_them() {
             ),
             (
                 "INSERT INTO k VALUES (1, 'a', 6) ON CONFLICT (n) DO UPDATE SET n = EXCLUDED.n",
-                "InvalidColumnReference: line 1, column 34: table `k` has no such keys, by which \
-                    rows would be in conflict: make it with DEDUP UPSERT KEYS(..)",
+                "InvalidColumnReference: line 1, column 34: table `k` has no such keys for \
+                    ON CONFLICT: create it with DEDUP UPSERT KEYS(..)",
             ),
             (
                 "INSERT INTO k VALUES (1, 'a', 6) ON CONFLICT DO NOTHING",

@@ -152,8 +152,8 @@ const ERRORS: &[(&str, &str)] = &[
     ),
     (
         "SELECT * FROM trades LIMIT -3, 2",
-        "InvalidParameter at 1:29: line 1, column 29: LIMIT cannot have a first bound \
-                    from the end and a second one from the start",
+        "InvalidParameter at 1:29: line 1, column 29: LIMIT with a negative lower bound \
+                    takes no positive upper bound",
     ),
     (
         "SELECT * FROM trades SAMPLE BY 1x",
@@ -163,7 +163,7 @@ const ERRORS: &[(&str, &str)] = &[
     (
         "SELECT ts, count() FROM trades SAMPLE BY 1h FILL(SOMETHING)",
         "InvalidParameter at 1:32: line 1, column 32: FILL takes constants of the \
-                    aggregate's type, which is not so for `count()`",
+                    aggregate's type, and that of `count()` has another",
     ),
     (
         "SELECT * FROM trades LATEST ON nope PARTITION BY sym",
