@@ -30,7 +30,7 @@ pub enum Error {
     BadTime { text: String },
     #[error("`{text}` is not a duration such as 10s, 1m30s or 500ms")]
     BadDuration { text: String },
-    #[error("--log-interval 0 is refused: it must be greater than 0")]
+    #[error("--log-interval 0 is not valid: it must be above 0")]
     IntervalZero,
     #[error("--format {format} makes several files; --file names the directory for them")]
     NeedsDirectory { format: &'static str },
@@ -96,7 +96,7 @@ pub enum Error {
     Exists { name: String },
     #[error("{target} has {rows} rows in table {table}, and --do-abort-on-exist is set")]
     HasRows { target: String, table: &'static str, rows: u64 },
-    #[error("no header describes measurement {name}")]
+    #[error("the header does not define measurement {name}")]
     NoSuchMeasurement { name: String },
     #[error(
         "{target} has {visible} of {expected} rows, {} are missing, and none came for {wait:?}",

@@ -241,7 +241,7 @@ pub struct Key {
 #[non_exhaustive]
 pub enum ConfigError {
     /// No such key.
-    #[error("there is no configuration key `{key}`")]
+    #[error("configuration key `{key}` does not exist")]
     Unknown {
         /// The key as given.
         key: String,
@@ -656,7 +656,7 @@ mod tests {
 
     #[test]
     fn unknown_keys_and_bad_values_are_named() {
-        check_refused("htpp.listen", "x", "there is no configuration key `htpp.listen`");
+        check_refused("htpp.listen", "x", "configuration key `htpp.listen` does not exist");
         check_refused(
             "http.listen",
             "9000",

@@ -52,7 +52,7 @@ pub enum Error {
     #[error(transparent)]
     Tls(#[from] TlsError),
     /// No listener is configured.
-    #[error("http.listen, pg.listen and ilp.tcp.listen are none: there is nothing to serve")]
+    #[error("http.listen, pg.listen and ilp.tcp.listen are all `none`: there is nothing to serve")]
     Nothing,
     /// Threads or signal handlers cannot be set up.
     #[error("start the server's threads")]

@@ -57,7 +57,7 @@ pub enum TlsError {
         source: tidegate_platform::Error,
     },
     /// A file does not have the expected content.
-    #[error("{path} has no {what} in the form of PEM")]
+    #[error("{path} has no {what} in PEM format")]
     Empty {
         /// The file.
         path: PathBuf,
@@ -65,7 +65,7 @@ pub enum TlsError {
         what: &'static str,
     },
     /// Other users of the machine can read the key.
-    #[error("{path} can be read by others: chmod 600 makes it a secret")]
+    #[error("{path} can be read by other users: restrict it with chmod 600")]
     OpenKey {
         /// The file.
         path: PathBuf,
@@ -83,7 +83,7 @@ pub enum TlsError {
         source: rustls::Error,
     },
     /// The CA for clients is invalid.
-    #[error("{path} has no authority that clients can be checked by: {reason}")]
+    #[error("{path} has no usable certificate authority for clients: {reason}")]
     ClientAuthority {
         /// The file.
         path: PathBuf,

@@ -289,7 +289,7 @@ mod tests {
         let problems = problems(reading);
         let starts = [
             "a.toml, line 7: ",
-            "a.toml, line 2: there is no configuration key `htpp.listen`",
+            "a.toml, line 2: configuration key `htpp.listen` does not exist",
             "a.toml, line 5: the configuration key `http.listen` cannot be `5`",
             "a.toml, line 6: `http.auth.a` takes a text or a number",
             "there is no configuration key for the variable TIDEGATE_HTPP_LISTEN",

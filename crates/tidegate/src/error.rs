@@ -79,13 +79,13 @@ pub(crate) enum Error {
     Output { place: String, source: WriteError },
     #[error(transparent)]
     Users(#[from] UserFileError),
-    #[error("`{name}` is a user of the configuration; set its password there")]
+    #[error("user `{name}` is defined in the configuration: change the password there")]
     ConfiguredUser { name: String },
     #[error("the two passwords differ")]
     PasswordsDiffer,
     #[error("the password is not UTF-8")]
     PasswordNotText,
-    #[error("no user is named; `tidegate user token NAME` creates a token")]
+    #[error("the name of a user is missing: `tidegate user token NAME` makes a token")]
     TokenOfNobody,
     #[error("read standard input")]
     Stdin { source: io::Error },

@@ -50,7 +50,7 @@ fn flags_that_mean_nothing_are_refused() {
             "--timestamp-end 2015-01-01T00:00:00Z",
             "--timestamp-end 2015-01-01T00:00:00Z is before --timestamp-start 2016-01-01T00:00:00Z",
         ),
-        ("--log-interval 0s", "--log-interval 0 is refused: it must be greater than 0"),
+        ("--log-interval 0s", "--log-interval 0 is not valid: it must be above 0"),
         ("--log-interval soon", "`soon` is not a duration such as 10s, 1m30s or 500ms"),
         (
             "--timestamp-start yesterday",

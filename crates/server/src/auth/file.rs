@@ -86,17 +86,17 @@ pub struct StoredToken {
 pub enum UserFileError {
     #[error("{purpose} of {}", .path.display())]
     Disk { purpose: &'static str, path: PathBuf, source: DiskError },
-    #[error("{} can be read by others: chmod 600 makes it a secret", .path.display())]
+    #[error("{} can be read by other users: restrict it with chmod 600", .path.display())]
     Open { path: PathBuf },
     #[error("{} is larger than {FILE_BYTES_MAX} bytes", .path.display())]
     TooLarge { path: PathBuf },
     #[error("{}, line {line}: {what}", .path.display())]
     Line { path: PathBuf, line: usize, what: String },
-    #[error("there is a user `{name}` already")]
+    #[error("user `{name}` exists already")]
     UserTwice { name: String },
-    #[error("there is no user `{name}`")]
+    #[error("user `{name}` does not exist")]
     NoSuchUser { name: String },
-    #[error("there is no token `{id}`")]
+    #[error("token `{id}` does not exist")]
     NoSuchToken { id: String },
     #[error(
         "the name of a user has 1 to {} bytes, and no colons or control characters",
@@ -105,7 +105,7 @@ pub enum UserFileError {
     BadName,
     #[error("a password has 1 to {PASSWORD_BYTES_MAX} bytes, and no control characters")]
     BadPassword,
-    #[error("there are {max} {what} already, which is the most")]
+    #[error("there are {max} {what}, the maximum: remove some")]
     TooMany { what: &'static str, max: usize },
 }
 
@@ -465,14 +465,14 @@ mod tests {
         UserFile::change(&disk, &path(), add).unwrap();
         let before = disk.read(&path()).unwrap();
         for (error, expected) in [
-            (UserFile::change(&disk, &path(), add), "there is a user `ann` already"),
+            (UserFile::change(&disk, &path(), add), "user `ann` exists already"),
             (
                 UserFile::change(&disk, &path(), |file| file.set_password("bob", "x")),
-                "there is no user `bob`",
+                "user `bob` does not exist",
             ),
             (
                 UserFile::change(&disk, &path(), |file| file.remove_token("00")),
-                "there is no token `00`",
+                "token `00` does not exist",
             ),
             (
                 UserFile::change(&disk, &path(), |file| file.add_user("a:b", Role::Admin, "x")),

@@ -27,9 +27,9 @@ const WINDOW_LOG: u32 = 23;
 pub(crate) enum DecompressError {
     #[error("the body has more than {max} bytes, decompressed")]
     TooLarge { max: usize },
-    #[error("the body is no {name}: {error}")]
+    #[error("the body is not valid {name}: {error}")]
     Malformed { name: &'static str, error: io::Error },
-    #[error("the body is not a valid multipart form: {0}")]
+    #[error("the body is not valid multipart/form-data: {0}")]
     NotParts(&'static str),
 }
 
@@ -290,7 +290,7 @@ mod tests {
         };
         assert!(decompress(&compressed(WINDOW_LOG), &ZSTD, text.len()).unwrap().0 == text);
         let error = decompress(&compressed(WINDOW_LOG + 1), &ZSTD, text.len()).unwrap_err();
-        assert!(error.starts_with("the body is no zstd: "), "decompression-1: {error}");
+        assert!(error.starts_with("the body is not valid zstd: "), "decompression-1: {error}");
     }
 
     #[test]
@@ -320,6 +320,6 @@ mod tests {
             b"t v=1i 1\nt v=2i 2"
         );
         let error = decompress(&gzip(&body[..20]), &body_encoding, 1_000).unwrap_err();
-        assert_eq!(error, "the body is not a valid multipart form: it has no last boundary");
+        assert_eq!(error, "the body is not valid multipart/form-data: it has no last boundary");
     }
 }

@@ -63,9 +63,9 @@ pub(crate) struct Wire {
 pub(crate) enum BodyError {
     #[error("the connection ended within the body")]
     Cut,
-    #[error("nothing of the body came for too long")]
+    #[error("no byte of the body arrived in time")]
     Slow,
-    #[error("the body comes slowly, and others need the memory that it holds")]
+    #[error("the body arrives too slowly while other requests wait for its memory")]
     TooSlow,
     #[error("the body is malformed: {0}")]
     Malformed(&'static str),

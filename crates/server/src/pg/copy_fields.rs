@@ -58,17 +58,17 @@ pub(crate) struct CopyField {
 pub(crate) enum CopyBreach {
     #[error("COPY file signature not recognized")]
     Signature,
-    #[error("the header has the flags {0:#010x}, which are not known")]
+    #[error("the header has unknown flags {0:#010x}")]
     Flags(u32),
-    #[error("the header says that {0} bytes follow it: {EXTENSION_MAX} at most")]
+    #[error("the header declares an extension of {0} bytes, and the limit is {EXTENSION_MAX}")]
     Extension(i32),
     #[error("row field count is {count}, expected {expected}")]
     Count { count: i16, expected: usize },
-    #[error("a field has the length {length}: at least -1 and at most {max}")]
+    #[error("a field has the invalid length {length}: it must be from -1 to {max}")]
     Length { length: i32, max: usize },
-    #[error("the rows end in the middle of one")]
+    #[error("the data ends in the middle of a row")]
     Cut,
-    #[error("there is more behind the last row")]
+    #[error("bytes follow the last row")]
     Behind,
 }
 

@@ -86,11 +86,11 @@ pub(crate) enum Object {
 /// The error of malformed bytes.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub(crate) enum Breach {
-    #[error("a message has the type {0:#04x}, which is none")]
+    #[error("unknown message type {0:#04x}")]
     Type(u8),
-    #[error("a message says that it has {length} bytes: at least 4 and at most {max} are taken")]
+    #[error("invalid message length {length}: it must be from 4 to {max} bytes")]
     Length { length: u64, max: usize },
-    #[error("a {message} message is shorter or longer than what it says")]
+    #[error("the length of a {message} message does not fit its content")]
     Shape { message: &'static str },
 }
 

@@ -21,7 +21,7 @@ pub(crate) enum RemoteError {
          sslrootcert=FILE, verify-full"
     )]
     Address,
-    #[error("--threads and --memory are settings of the server, and cannot be used with --url")]
+    #[error("--threads and --memory are settings of the server, and cannot be set with --url")]
     Resources,
     #[error("connect to {place}")]
     Connect { place: String, source: Box<dyn std::error::Error + Send + Sync> },
@@ -34,7 +34,7 @@ pub(crate) enum RemoteError {
     NoPassword { place: String },
     #[error("read certificates for TLS")]
     Certificates { source: tidegate_platform::Error },
-    #[error("{path} has no certificate of an authority for TLS")]
+    #[error("{path} has no certificate authority for TLS")]
     NoAuthority { path: String },
     #[error("{}{message}", .position.map_or_else(String::new, |at| format!("{at}: ")))]
     Statement { position: Option<Position>, message: String, is_damage: bool },
@@ -42,9 +42,9 @@ pub(crate) enum RemoteError {
     LocalCopy,
     #[error("the connection to the server has ended")]
     Closed,
-    #[error("the answer of the server is invalid")]
+    #[error("the server sent a message that is not understood")]
     Protocol { source: Box<dyn std::error::Error + Send + Sync> },
-    #[error("the server has sent a value of column `{column}` that does not have its type")]
+    #[error("the server sent an invalid value for column `{column}`")]
     Malformed { column: String },
 }
 

@@ -67,11 +67,11 @@ fn invalid_arguments_of_user_are_named() {
     world.run_with(&["user", "add", "ann", "--role", "reader"], b"").fails(1, &["1 to 1000 bytes"]);
     world.run_with(&["user", "add", "ann", "--role", "reader"], b"x\n").succeeds();
     let twice = world.run_with(&["user", "add", "ann", "--role", "reader"], b"x");
-    twice.fails(1, &["user add: there is a user `ann` already"]);
-    world.run_with(&["user", "passwd", "bob"], b"x").fails(1, &["there is no user `bob`"]);
-    world.run(&["user", "remove", "bob"]).fails(1, &["there is no user `bob`"]);
-    world.run(&["user", "token", "revoke", "00"]).fails(1, &["there is no token `00`"]);
-    world.run(&["user", "token"]).fails(2, &["no user is named"]);
+    twice.fails(1, &["user add: user `ann` exists already"]);
+    world.run_with(&["user", "passwd", "bob"], b"x").fails(1, &["user `bob` does not exist"]);
+    world.run(&["user", "remove", "bob"]).fails(1, &["user `bob` does not exist"]);
+    world.run(&["user", "token", "revoke", "00"]).fails(1, &["token `00` does not exist"]);
+    world.run(&["user", "token"]).fails(2, &["the name of a user is missing"]);
     let mode = std::fs::Permissions::from_mode(0o644);
     std::fs::set_permissions(world.path("db/conf/users.toml"), mode).unwrap();
     world.run(&["user", "list"]).fails(1, &["can be read by others"]);

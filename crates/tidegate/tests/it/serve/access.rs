@@ -195,9 +195,9 @@ fn tokens_are_their_users() {
     check(&exec(&server, "DROP TABLE t", &admins), 200, "\"ddl\":\"OK\"");
     server.stop();
     let run = world.run(&["user", "token", "bob"]);
-    run.fails(1, &["there is no user `bob`"]);
+    run.fails(1, &["user `bob` does not exist"]);
     let run = world.run_with(&["user", "add", "admin", "--role", "reader"], b"x");
-    run.fails(2, &["`admin` is a user of the configuration"]);
+    run.fails(2, &["user `admin` is defined in the configuration"]);
 }
 
 #[test]

@@ -115,7 +115,7 @@ fn other_machines_are_not_let_in_by_accident() {
 fn unknown_configuration_keys_are_errors() {
     let world = World::new();
     let run = world.run(&["serve", "--set", "htpp.listen=x"]);
-    run.fails(2, &["there is no configuration key `htpp.listen`"]);
+    run.fails(2, &["configuration key `htpp.listen` does not exist"]);
     let mut command = world.command(&["serve"]);
     command.env("TIDEGATE_ILP_TCP_COMMIT_ROW", "1");
     let run = crate::world::Run::of(command.output().unwrap());
