@@ -205,7 +205,11 @@ impl Copier {
 pub fn encoder(options: &CopyOptions, fields: SchemaRef) -> BulkResult<Delimited> {
     match options::form_of(options)? {
         ResultForm::Delimited(form) => Ok(Delimited::new(form, fields)),
-        _ => Err(CopyError::new("0A000", "a connection takes csv and text alone").into()),
+        _ => Err(CopyError::new(
+            "0A000",
+            "COPY over a connection supports only the formats csv and text",
+        )
+        .into()),
     }
 }
 

@@ -50,6 +50,6 @@ impl AggregateUDFImpl for ByTime {
     }
 
     fn accumulator(&self, _: AccumulatorArgs<'_>) -> Result<Box<dyn Accumulator>> {
-        plan_err!("{} is an aggregate and no window function here", self.name)
+        plan_err!("{} is not supported as a window function here", self.name)
     }
 }

@@ -343,10 +343,10 @@ impl UserFile {
         let digest = of_hex(fields.text("sha256")?).ok_or("sha256 has 64 hex digits")?;
         let expires = match fields.find("expires").map(Spanned::get_ref) {
             None => None,
-            Some(DeValue::Integer(number)) if number.radix() == 10 => {
-                Some(number.as_str().parse().map_err(|_| "expires is in seconds since 1970")?)
-            }
-            Some(_) => return Err("expires is in seconds since 1970".to_owned()),
+            Some(DeValue::Integer(number)) if number.radix() == 10 => Some(
+                number.as_str().parse().map_err(|_| "`expires` must be in seconds since 1970")?,
+            ),
+            Some(_) => return Err("`expires` must be in seconds since 1970".to_owned()),
         };
         if TOKENS_MAX <= self.tokens.len() {
             return Err(format!("there are more than {TOKENS_MAX} tokens"));

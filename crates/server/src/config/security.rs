@@ -216,10 +216,10 @@ fn hosts(text: &str) -> Parsed<Vec<String>> {
 /// it would become an unknown password. Asterisks alone stand for a password that is not shown.
 fn secret(text: &str) -> Parsed<Secret> {
     if !text.is_empty() && text.bytes().all(|byte| byte == b'*') {
-        return Err("asterisks stand for a password that is not shown, and cannot be one");
+        return Err("asterisks are shown in place of a password, and are not accepted as one");
     }
     if Verifier::is_meant(text) && Verifier::parse(text).is_none() {
-        return Err("it begins as a verifier, SCRAM-SHA-256$4096:salt$key:key, and is none");
+        return Err("it begins like a verifier, SCRAM-SHA-256$4096:salt$key:key, but is not valid");
     }
     Ok(Secret(text.to_owned()))
 }

@@ -135,7 +135,7 @@ impl Files {
             log.warn_limited("copy", format_args!("`{path}` was refused: {}", sentence(error)));
         }
         match error {
-            RootError::NotFound => CopyError::new("58P01", format!("there is no file `{path}`")),
+            RootError::NotFound => CopyError::new("58P01", format!("file `{path}` does not exist")),
             RootError::NotAFile => {
                 CopyError::new("42809", format!("`{path}` is not a regular file"))
             }

@@ -30,7 +30,10 @@ pub(super) fn of_statement(
         Some(CopyFormat::Parquet) => FileFormat::Parquet,
         None => FileFormat::Auto,
         Some(CopyFormat::Jsonl | CopyFormat::Arrow | CopyFormat::Binary) => {
-            return Err(CopyError::new("0A000", "jsonl, arrow and binary are no formats of files"));
+            return Err(CopyError::new(
+                "0A000",
+                "COPY from a file does not support the formats jsonl, arrow and binary",
+            ));
         }
     };
     options.dialect = dialect(requested, is_stream)?;
@@ -234,7 +237,10 @@ pub(crate) fn form_of(requested: &CopyOptions) -> Result<ResultForm, CopyError> 
         CopyFormat::Jsonl => ResultForm::Ndjson,
         CopyFormat::Arrow => ResultForm::ArrowFile,
         CopyFormat::Binary => {
-            return Err(CopyError::new("0A000", "binary is no format of files"));
+            return Err(CopyError::new(
+                "0A000",
+                "COPY to a file does not support the format binary",
+            ));
         }
     })
 }
@@ -253,7 +259,7 @@ fn parquet_form(requested: &CopyOptions) -> Result<ParquetForm, CopyError> {
 }
 
 fn no_such_codec() -> CopyError {
-    CopyError::new("22023", "there is no such codec, or it has no such level")
+    CopyError::new("22023", "the codec does not exist, or does not have this level")
 }
 
 #[cfg(test)]

@@ -174,7 +174,8 @@ fn csv(params: &Params) -> Result<DelimitedForm, Refusal> {
 }
 
 fn parquet(params: &Params) -> Result<ParquetForm, Refusal> {
-    let refuse = |name: &str| Refusal::new("22023", format!("{name} has no such value"));
+    let refuse =
+        |name: &str| Refusal::new("22023", format!("parameter `{name}` does not take this value"));
     let number = |name: &str| match params.find(name) {
         None => Ok(None),
         Some(text) => text.parse::<u32>().map(Some).map_err(|_| refuse(name)),

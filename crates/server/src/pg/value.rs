@@ -101,15 +101,15 @@ fn scalar(
         return Err(ErrorResponse::new(code, format!("incorrect {what} in parameter {number}")));
     };
     if oid == types::BYTEA.oid {
-        return bytea(&read)
-            .map(Parameter::Bytes)
-            .ok_or_else(|| ErrorResponse::new("22P02", format!("parameter {number} is no bytea")));
+        return bytea(&read).map(Parameter::Bytes).ok_or_else(|| {
+            ErrorResponse::new("22P02", format!("parameter {number} is not a bytea"))
+        });
     }
     if is_time(oid) && matches!(read.trim(), "infinity" | "-infinity") {
         return Err(ErrorResponse::new("22008", "infinite timestamps are not supported"));
     }
     made(oid, source, read).ok_or_else(|| {
-        ErrorResponse::new("22P02", format!("parameter {number} is no value of its type"))
+        ErrorResponse::new("22P02", format!("parameter {number} is not a value of its type"))
     })
 }
 

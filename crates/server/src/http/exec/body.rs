@@ -57,7 +57,7 @@ pub(in crate::http) async fn read_params(
 
 /// Adds the fields of `{"query":"...","limit":"1,10"}`.
 fn add_json(body: &str, params: &mut Params) -> Result<(), Refusal> {
-    let bad = |what: &str| Refusal::new("22P02", format!("the body is no JSON object: {what}"));
+    let bad = |what: &str| Refusal::new("22P02", format!("the body is not a JSON object: {what}"));
     let value = serde_json::from_str(body).map_err(|error| bad(&error.to_string()))?;
     let serde_json::Value::Object(fields) = value else { return Err(bad("it is another value")) };
     for (name, value) in fields {

@@ -161,7 +161,7 @@ pub(in crate::http) fn timeout(
     let duration = seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
     match duration {
         Some(duration) if duration <= max => Ok(Some(Timeout::After(duration))),
-        _ => Err(format!("'{text}' is no timeout of up to {} s", max.as_secs_f64())),
+        _ => Err(format!("'{text}' is not a timeout of up to {} s", max.as_secs_f64())),
     }
 }
 
@@ -217,7 +217,7 @@ mod tests {
         // was.
         assert_eq!(request("", "query=x&timeout=100000").unwrap().timeout, after(100_000_000));
         for bad in ["0", "-1", "NaN", "x", "172801", "1e300"] {
-            let expected = format!("'{bad}' is no timeout of up to 172800 s");
+            let expected = format!("'{bad}' is not a timeout of up to 172800 s");
             assert_eq!(request("", &format!("timeout={bad}")), Err(expected), "exec_request-1");
         }
     }

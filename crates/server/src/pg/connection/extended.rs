@@ -593,7 +593,7 @@ fn format(code: u16) -> Result<Format, ErrorResponse> {
     match code {
         0 => Ok(Format::Text),
         1 => Ok(Format::Binary),
-        _ => Err(ErrorResponse::new("08P01", format!("{code} is no format of values"))),
+        _ => Err(ErrorResponse::new("08P01", format!("{code} is not a format of values"))),
     }
 }
 

@@ -135,7 +135,7 @@ impl From<RowStopped> for ErrorResponse {
                 let max = ByteCount(limits::ROW_BYTES as u64);
                 ErrorResponse::new(
                     "54000",
-                    format!("a row of the answer has more than {max}, the most"),
+                    format!("a row of the answer exceeds the limit of {max}"),
                 )
             }
             RowStopped::Memory(over) => over.into(),
