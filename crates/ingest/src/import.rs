@@ -2,7 +2,7 @@
 //!
 //! - All rows become visible in one commit, or none do: after an earlier failure the table is
 //!   unchanged, and the transaction removes its files. The table also stays unchanged if the rows
-//!   go to a receiver (`RowsTo::Taker`).
+//!   go to a receiver (`RowsTo::Receiver`).
 //! - Rows do not depend on the number of workers, the memory, the kind of I/O: the order of
 //!   equal timestamps is that of files and of records in them.
 //! - Every record of the input is in the table, in the list of rejects, or a header; otherwise
@@ -244,9 +244,9 @@ impl ImportContext<'_> {
     fn end(&self, txn: ImportTxn, written: Vec<WrittenSegment>) -> Result<()> {
         match &self.options.rows_to {
             RowsTo::Table => txn.commit(written).map(|_| ())?,
-            RowsTo::Taker(taker) => txn.read_back(&written, |columns| {
+            RowsTo::Receiver(receiver) => txn.read_back(&written, |columns| {
                 self.check_cancelled()?;
-                taker.take(txn.schema(), columns).map_err(|source| Error::Refused { source })
+                receiver.take(txn.schema(), columns).map_err(|source| Error::Refused { source })
             })?,
         }
         Ok(())

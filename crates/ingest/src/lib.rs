@@ -51,7 +51,7 @@ pub use error::{Error, Result};
 pub use import::{ImportSummary, import};
 pub use options::{
     ByteStream, ColumnSource, DialectOptions, Existing, ExtraFields, FileFormat, Header,
-    ImportOptions, MissingFields, OnError, Quote, RowsRefused, RowsTo, Source, TakeRows,
+    ImportOptions, MissingFields, OnError, Quote, RowReceiver, RowsRefused, RowsTo, Source,
 };
 pub use parquet_file::is_decoding_guarded;
 pub use parquet_flaw::{Flaw, LibraryMessage};

@@ -111,11 +111,11 @@ pub enum RowsTo {
     /// They are committed to the table.
     Table,
     /// The rows go to a receiver, and the table stays unchanged.
-    Taker(Arc<dyn TakeRows>),
+    Receiver(Arc<dyn RowReceiver>),
 }
 
 /// A receiver of the rows of an import that commits nothing.
-pub trait TakeRows: fmt::Debug + Send + Sync {
+pub trait RowReceiver: fmt::Debug + Send + Sync {
     /// Takes some rows: an array for each column of the table. Those of a partition come in the
     /// order of time.
     ///

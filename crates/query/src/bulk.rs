@@ -28,12 +28,12 @@ pub trait BulkIo: fmt::Debug + Send + Sync {
     /// Starts to import files, or queues the job.
     async fn import(&self, import: BulkImport, session: &Session) -> BulkResult<Box<dyn BulkJob>>;
 
-    /// Starts to import bytes that the caller hands over; waits while other jobs are before it. If
-    /// there is a `keeper`, it gets the rows, and nothing is committed.
+    /// Starts to import bytes that the caller hands over; waits while other jobs are before it.
+    /// With a `buffer`, the rows go there, and nothing is committed.
     async fn import_bytes(
         &self,
         import: BulkImport,
-        keeper: Option<Arc<CopyBuffer>>,
+        buffer: Option<Arc<CopyBuffer>>,
         session: &Session,
     ) -> BulkResult<Box<dyn BulkSink>>;
 

@@ -49,7 +49,7 @@ pub enum CopyStream {
         fields: SchemaRef,
         /// In a transaction or for a temporary table, the buffer that gets the rows when `sink` has
         /// finished.
-        keeper: Option<Arc<CopyBuffer>>,
+        buffer: Option<Arc<CopyBuffer>>,
     },
     /// `COPY ... TO STDOUT`.
     Out {
@@ -169,7 +169,7 @@ impl Engine {
         let fields = fields.transpose()?.unwrap_or_default();
         let count = if columns.is_empty() { fields.len() } else { columns.len() };
         let id = temporary.map(|it| it.id).or_else(|| visible.table_id(&table.text));
-        let keeper = match (id, known) {
+        let buffer = match (id, known) {
             (Some(id), Some(schema)) if is_held => {
                 Some(Arc::new(CopyBuffer::new(session, id, &table.text, schema)))
             }
@@ -180,10 +180,10 @@ impl Engine {
             _ => None,
         };
         let import = bulk_import(sql, table, columns, path, options)?;
-        let sink = self.bulk().import_bytes(import, keeper.clone(), session).await;
+        let sink = self.bulk().import_bytes(import, buffer.clone(), session).await;
         let sink = sink.map_err(|error| placed(sql, error))?;
         let fields = Arc::new(ArrowSchema::new(fields));
-        Ok(CopyStream::In { sink, format, columns: count, fields, keeper })
+        Ok(CopyStream::In { sink, format, columns: count, fields, buffer })
     }
 
     /// Executes a COPY that needs no connection.

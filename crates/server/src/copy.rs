@@ -29,7 +29,7 @@ use arrow::array::ArrayRef;
 use arrow::datatypes::SchemaRef;
 use async_trait::async_trait;
 use tidegate_ingest::{
-    Existing, ImportOptions, ImportSummary, RejectList, RowsRefused, RowsTo, Source, TakeRows,
+    Existing, ImportOptions, ImportSummary, RejectList, RowReceiver, RowsRefused, RowsTo, Source,
 };
 use tidegate_model::{ByteCount, PartitionUnit, Schema, Ttl};
 use tidegate_query::{
@@ -167,11 +167,11 @@ impl Copier {
     ///
     /// # Errors
     /// If the log cannot be read or written.
-    pub async fn end_what_was_left(
+    pub async fn log_interrupted_jobs(
         &self,
         engine: &tidegate_query::Engine,
     ) -> tidegate_query::Result<()> {
-        log::end_what_was_left(&self.inner.log, engine).await
+        log::log_interrupted_jobs(&self.inner.log, engine).await
     }
 
     /// Ends all jobs; no job begins any more.
@@ -230,16 +230,16 @@ impl BulkIo for Copier {
     async fn import_bytes(
         &self,
         import: BulkImport,
-        keeper: Option<Arc<CopyBuffer>>,
+        buffer: Option<Arc<CopyBuffer>>,
         session: &Session,
     ) -> BulkResult<Box<dyn BulkSink>> {
         let (table, file) = (import.table.text.clone(), import.path.text.clone());
         let upload = self.upload(table, file, session, move |inner, source, rejects| {
             let options = options::of_statement(inner, &import, source, rejects)?;
-            let Some(keeper) = keeper else { return Ok(options) };
+            let Some(buffer) = buffer else { return Ok(options) };
             // The rows go to the transaction, so no lock is taken on the table.
-            let existing = Existing::Elsewhere(Arc::clone(keeper.schema()));
-            let rows_to = RowsTo::Taker(Arc::new(Keeper(keeper)));
+            let existing = Existing::Elsewhere(Arc::clone(buffer.schema()));
+            let rows_to = RowsTo::Receiver(Arc::new(BufferReceiver(buffer)));
             Ok(ImportOptions { existing, rows_to, ..options })
         });
         Ok(Box::new(upload.await?))
@@ -276,9 +276,9 @@ impl BulkIo for Copier {
 
 /// Passes the rows of an import to a transaction.
 #[derive(Debug)]
-struct Keeper(Arc<CopyBuffer>);
+struct BufferReceiver(Arc<CopyBuffer>);
 
-impl TakeRows for Keeper {
+impl RowReceiver for BufferReceiver {
     fn take(&self, _: &Arc<Schema>, columns: Vec<ArrayRef>) -> Result<(), RowsRefused> {
         Ok(self.0.take(columns)?)
     }

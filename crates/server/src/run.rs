@@ -128,7 +128,7 @@ fn serve_until_told(config: Config, host: Host<'_>) -> Result<()> {
     let jobs = runtime("jobs", engine.threads, let_others_go_first)?;
     let (services, rejects) = services(&server, &database, &engine, &queries, &jobs)?;
     // It must happen before a client can begin a job.
-    network.block_on(end_what_was_left(&server, &services));
+    network.block_on(log_interrupted_jobs(&server, &services));
     server.begin(Arc::clone(&services));
     let retention = server.config.ilp.reject_retention;
     let writing =
@@ -402,14 +402,20 @@ fn services(
 }
 
 /// Writes the last rows of COPY jobs that ended with an earlier process.
-async fn end_what_was_left(server: &Arc<ServerState>, services: &Arc<Services>) {
+async fn log_interrupted_jobs(server: &Arc<ServerState>, services: &Arc<Services>) {
     if server.config.read_only {
         return;
     }
-    let (log, left) = (Arc::clone(&server.log), Arc::clone(services));
+    let (log, of_task) = (Arc::clone(&server.log), Arc::clone(services));
     let ending = services.query_threads.spawn(async move {
-        if let Err(error) = left.copier.end_what_was_left(&left.engine).await {
-            log.warn("copy", format_args!("jobs that were left: {}", sentence(&error)));
+        if let Err(error) = of_task.copier.log_interrupted_jobs(&of_task.engine).await {
+            log.warn(
+                "copy",
+                format_args!(
+                    "log the end of jobs that an earlier process has left: {}",
+                    sentence(&error)
+                ),
+            );
         }
     });
     // A panic has already been printed to standard error.

@@ -109,11 +109,11 @@ impl BulkIo for RecordedFiles {
     async fn import_bytes(
         &self,
         import: BulkImport,
-        keeper: Option<Arc<CopyBuffer>>,
+        buffer: Option<Arc<CopyBuffer>>,
         _: &Session,
     ) -> BulkResult<Box<dyn BulkSink>> {
-        let kept = if keeper.is_some() { " kept" } else { "" };
-        self.note(format!("bytes into {} {:?}{kept}", import.table.text, import.columns))?;
+        let buffered = if buffer.is_some() { " buffered" } else { "" };
+        self.note(format!("bytes into {} {:?}{buffered}", import.table.text, import.columns))?;
         Ok(Box::new(RecordedSink { files: self.clone(), bytes: Vec::new() }))
     }
 
@@ -237,7 +237,7 @@ fn bytes_of_a_connection_go_to_a_sink() {
             ("COPY new FROM STDIN", "Text 0 []; bytes into new []"),
         ] {
             files.recorded().calls.clear();
-            let CopyStream::In { mut sink, format, columns, fields, keeper } =
+            let CopyStream::In { mut sink, format, columns, fields, buffer } =
                 stream(&engine, sql, &session).await?
             else {
                 panic!("{sql} takes rows");
@@ -246,7 +246,7 @@ fn bytes_of_a_connection_go_to_a_sink() {
             let names = names.collect::<Vec<_>>().join(", ");
             let found = format!("{format:?} {columns} [{names}]; {}", files.recorded().calls[0]);
             assert_eq!(found, expected, "{sql}");
-            assert!(keeper.is_none(), "{sql}");
+            assert!(buffer.is_none(), "{sql}");
             sink.push(b"1\t").await.expect("memory takes it");
             sink.push(b"2\n").await.expect("memory takes it");
             sink.finish().await.expect("memory takes it");
@@ -258,17 +258,17 @@ fn bytes_of_a_connection_go_to_a_sink() {
 
 /// In a transaction, and for a temporary table, the rows are buffered.
 #[test]
-fn rows_of_a_transaction_are_kept() {
+fn rows_of_a_transaction_are_buffered() {
     on_runtime(async {
         let (engine, files) = engine().await?;
         let session = lasting_session();
         session.begin(tidegate_query::Access::ReadWrite);
-        let CopyStream::In { keeper, .. } = stream(&engine, "COPY t FROM STDIN", &session).await?
+        let CopyStream::In { buffer, .. } = stream(&engine, "COPY t FROM STDIN", &session).await?
         else {
             panic!("it takes rows");
         };
-        assert!(keeper.is_some());
-        assert_eq!(files.recorded().calls, ["bytes into t [] kept"]);
+        assert!(buffer.is_some());
+        assert_eq!(files.recorded().calls, ["bytes into t [] buffered"]);
         for (sql, expected) in [(
             "COPY new FROM STDIN",
             "UndefinedTable at 1:6: line 1, column 6: table `new` does not exist",

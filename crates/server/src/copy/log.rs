@@ -318,7 +318,7 @@ fn reject_rows(job: &Job, rows: &[RejectRow]) -> TableAppend {
 }
 
 /// Writes the last row of jobs that have other rows, but no last one (server_copy-2).
-pub(super) async fn end_what_was_left(
+pub(super) async fn log_interrupted_jobs(
     log: &CopyLog,
     engine: &Engine,
 ) -> tidegate_query::Result<()> {

@@ -110,7 +110,7 @@ impl Connection {
             }
         };
         match stream.map_err(|error| ErrorResponse::of_query(&error, sql, 0))? {
-            Some(CopyStream::In { sink, format, columns, fields, keeper }) => {
+            Some(CopyStream::In { sink, format, columns, fields, buffer }) => {
                 let reader = (format == CopyFormat::Binary).then(|| BinaryReader::new(&fields));
                 self.wire.writer.copy(b'G', columns, format_of(format));
                 self.is_copying = true;
@@ -118,8 +118,8 @@ impl Connection {
                 let outcome = self.copy_in(sink, reader, ends, &cancel_handle).await;
                 self.is_copying = false;
                 let outcome = outcome?;
-                if let Some(keeper) = keeper {
-                    keeper
+                if let Some(buffer) = buffer {
+                    buffer
                         .add_to_session()
                         .map_err(|error| ErrorResponse::of_query(&error, sql, 0))?;
                 }
