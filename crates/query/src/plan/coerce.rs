@@ -243,8 +243,8 @@ pub(crate) fn convert_literals(plan: LogicalPlan) -> PlanResult<LogicalPlan> {
         check_canceled()?;
         if let LogicalPlan::Union(union) = node {
             uuid_ipv4::check_inputs(&union)?;
-            let union = intervals::alike_inputs(union)?;
-            let Union { inputs, .. } = decimals::alike_inputs(union)?.data;
+            let union = intervals::unify_inputs(union)?;
+            let Union { inputs, .. } = decimals::unify_inputs(union)?.data;
             let union = Union::try_new_with_loose_types(inputs)?;
             return Ok(Transformed::yes(LogicalPlan::Union(union)));
         }
@@ -504,12 +504,12 @@ fn call_values(call: ScalarFunction, schema: &DFSchema) -> PlanResult<Transforme
         }
         name if expression_type::gives_one(name) => {
             let ScalarFunction { func, args } = call;
-            let args = decimals::of_one_type(intervals::alike(args, schema), schema);
+            let args = decimals::of_one_type(intervals::unify(args, schema), schema);
             Ok(Transformed::yes(one_of(ScalarFunction { func, args }, schema)))
         }
         "make_array" => {
             let ScalarFunction { func, args } = call;
-            let args = intervals::alike(args, schema);
+            let args = intervals::unify(args, schema);
             Ok(Transformed::yes(Expr::ScalarFunction(ScalarFunction { func, args })))
         }
         "array_to_string" => list_calls::with_texts(call, schema),
@@ -524,7 +524,7 @@ fn case_values(case: Case, schema: &DFSchema) -> PlanResult<Expr> {
         when_then_expr.into_iter().map(|(when, then)| (*when, *then)).unzip();
     let count = results.len();
     results.extend(else_expr.map(|it| *it));
-    let mut results = decimals::of_one_type(intervals::alike(results, schema), schema);
+    let mut results = decimals::of_one_type(intervals::unify(results, schema), schema);
     let else_expr = results.split_off(count).pop().map(Box::new);
     let (expr, whens) = match expr {
         Some(expr) => {
@@ -542,7 +542,7 @@ fn case_values(case: Case, schema: &DFSchema) -> PlanResult<Expr> {
                 return Ok(Expr::Case(Case { expr: None, when_then_expr, else_expr }));
             }
             let compared = [vec![*expr], whens].concat();
-            let compared = decimals::alike(compared, schema).into_iter();
+            let compared = decimals::unify(compared, schema).into_iter();
             // DataFusion's CASE with an operand does not take -0 for 0.
             let mut compared = compared.map(|value| float_order::key(value, schema));
             (compared.next().map(Box::new), compared.collect())
@@ -572,7 +572,7 @@ fn one_of(call: ScalarFunction, schema: &DFSchema) -> Expr {
         args if ["greatest", "least"].contains(&call.func.name())
             && args.iter().any(|arg| intervals::is_interval(arg, schema)) =>
         {
-            intervals::bound(call.func.name() == "greatest", call.args)
+            intervals::greatest_or_least(call.func.name() == "greatest", call.args)
         }
         _ => {
             let ScalarFunction { func, args } = call;

@@ -68,7 +68,7 @@ pub(super) fn in_values(list: InList, schema: &DFSchema) -> PlanResult<Expr> {
             in_decimals(list, precision, scale)
         }
         _ => {
-            let compared = decimals::alike([vec![*expr], list].concat(), schema);
+            let compared = decimals::unify([vec![*expr], list].concat(), schema);
             let mut compared = in_one_scale(compared, schema);
             let is_of_floats = compared.iter().any(|it| float_order::is_float(it, schema));
             let list = compared.split_off(1);

@@ -19,13 +19,13 @@ use super::declared::with_metadata;
 /// Adapts the recursive terms of a whole plan.
 pub(super) fn with_alike_terms(plan: LogicalPlan) -> Result<LogicalPlan> {
     plan.transform_up_with_subqueries(|node| match node {
-        LogicalPlan::RecursiveQuery(query) => alike(query),
+        LogicalPlan::RecursiveQuery(query) => unify_terms(query),
         node => Ok(Transformed::no(node)),
     })
     .data()
 }
 
-fn alike(mut query: RecursiveQuery) -> Result<Transformed<LogicalPlan>> {
+fn unify_terms(mut query: RecursiveQuery) -> Result<Transformed<LogicalPlan>> {
     let fields = query.schema.fields().clone();
     let first = query.static_term.as_ref();
     let is_calculated = (0..fields.len()).map(|at| is_calculated(first, at)).collect::<Vec<_>>();

@@ -152,7 +152,7 @@ pub(crate) fn operands(
 }
 
 /// Converts values of which an expression returns one to a common type.
-pub(crate) fn alike(values: Vec<Expr>, schema: &DFSchema) -> Vec<Expr> {
+pub(crate) fn unify(values: Vec<Expr>, schema: &DFSchema) -> Vec<Expr> {
     let types = values.iter().map(|value| type_in(value, schema)).collect::<Vec<_>>();
     if !are_mixed(types.iter().copied()) {
         return values;
@@ -175,7 +175,7 @@ pub(crate) fn alike(values: Vec<Expr>, schema: &DFSchema) -> Vec<Expr> {
 /// Converts values of which an expression returns one to the type that it has: DataFusion
 /// takes the type of the first for it until all types are known.
 pub(crate) fn of_one_type(values: Vec<Expr>, schema: &DFSchema) -> Vec<Expr> {
-    let values = alike(values, schema);
+    let values = unify(values, schema);
     let types = values.iter().map(|value| (value, type_in(value, schema))).collect::<Vec<_>>();
     let common = type_of_one(&types).or_else(|| common_of_one(&types));
     let Some(to) = common else { return values };
@@ -216,7 +216,7 @@ pub(crate) fn with_late_types(expr: BinaryExpr, schema: &DFSchema) -> Transforme
 
 /// Converts the inputs of a UNION to a common type in each column, where DataFusion has another
 /// one, or has it only when the expressions above have been planned.
-pub(crate) fn alike_inputs(union: Union) -> Result<Transformed<Union>> {
+pub(crate) fn unify_inputs(union: Union) -> Result<Transformed<Union>> {
     let inputs = &union.inputs;
     let count = inputs.iter().map(|it| it.schema().fields().len()).min().unwrap_or_default();
     let common = (0..count).map(|at| union_type(inputs.iter().map(|it| it.schema().field(at))));

@@ -43,8 +43,8 @@ use crate::types::expression_type::type_in;
 const MONTH_DAY_NANO: DataType = DataType::Interval(ArrowIntervalUnit::MonthDayNano);
 /// A type with all digits of a length in nanoseconds, and of the sum of two integers.
 const NUMBER: DataType = DataType::Decimal128(38, 0);
-const PER_DAY: i128 = 86_400_000_000_000;
-const PER_MONTH: i128 = 30 * PER_DAY;
+const NANOS_PER_DAY: i128 = 86_400_000_000_000;
+const NANOS_PER_MONTH: i128 = 30 * NANOS_PER_DAY;
 
 /// The unit of a number without one.
 const SECONDS: IntervalUnit = IntervalUnit::Nanos(1_000_000_000);
@@ -83,9 +83,9 @@ pub(crate) fn as_interval(expr: Expr, schema: &DFSchema) -> Expr {
     if is_interval(&expr, schema) { expr } else { call(Kind::Interval, vec![expr]) }
 }
 
-/// Makes intervals of all values, if one is an interval and the others are differences of times or
-/// NULL: an expression returns one of them.
-pub(crate) fn alike(values: Vec<Expr>, schema: &DFSchema) -> Vec<Expr> {
+/// Converts all values to intervals, if one is an interval and the others are differences of times
+/// or NULL: an expression returns one of them.
+pub(crate) fn unify(values: Vec<Expr>, schema: &DFSchema) -> Vec<Expr> {
     let is_difference = |expr: &Expr| is_length(expr, schema) && !is_interval(expr, schema);
     if !values.iter().any(|it| is_interval(it, schema)) || !values.iter().any(is_difference) {
         return values;
@@ -97,8 +97,8 @@ pub(crate) fn alike(values: Vec<Expr>, schema: &DFSchema) -> Vec<Expr> {
     values.into_iter().map(interval).collect()
 }
 
-/// Makes intervals of the differences of times in a UNION, in columns with intervals too.
-pub(crate) fn alike_inputs(union: Union) -> Result<Union> {
+/// Converts the differences of times in a UNION to intervals, in columns with intervals too.
+pub(crate) fn unify_inputs(union: Union) -> Result<Union> {
     let inputs = &union.inputs;
     let of = |at: usize, what: fn(&DataType) -> bool| {
         inputs.iter().any(|it| what(it.schema().field(at).data_type()))
@@ -129,8 +129,8 @@ pub(crate) fn alike_inputs(union: Union) -> Result<Union> {
     Union::try_new_with_loose_types(inputs)
 }
 
-/// The longest or the shortest of some lengths of time, as it is written.
-pub(crate) fn bound(is_greatest: bool, lengths: Vec<Expr>) -> Expr {
+/// Returns the longest or the shortest of some lengths of time, with its months, days and time.
+pub(crate) fn greatest_or_least(is_greatest: bool, lengths: Vec<Expr>) -> Expr {
     let kind = if is_greatest { Kind::Greatest } else { Kind::Least };
     call(kind, lengths)
 }
@@ -145,9 +145,8 @@ pub(crate) fn compare(left: &Expr, op: Operator, right: &Expr, schema: &DFSchema
     Some(Expr::BinaryExpr(BinaryExpr::new(side(left), op, side(right))))
 }
 
-/// Two sides of a comparison; a constant INTERVAL next to the difference of two times becomes a
-/// length too, as an interval of an hour is less than one of a day to DataFusion, however many
-/// hours it has.
+/// Returns the two sides of a comparison. A constant INTERVAL next to the difference of two times
+/// becomes a duration: DataFusion compares intervals by months and days first.
 pub(crate) fn as_durations(left: Expr, right: Expr, schema: &DFSchema) -> (Expr, Expr) {
     let is_counted = |expr: &Expr| {
         matches!(expr.get_type(schema), Ok(DataType::Duration(_)))
@@ -166,7 +165,8 @@ pub(crate) fn as_durations(left: Expr, right: Expr, schema: &DFSchema) -> (Expr,
     }
 }
 
-/// An interval as a length of this type, in which months have 30 days; `None` if it has none.
+/// Returns an interval as a duration of this type, in which months have 30 days; `None` if the type
+/// is not a duration, or cannot hold it exactly.
 fn duration_of(value: &ScalarValue, ty: &DataType) -> Option<ScalarValue> {
     let ScalarValue::IntervalMonthDayNano(Some(by)) = value else { return None };
     let nanos = total_nanos(*by);
@@ -220,13 +220,13 @@ pub(crate) fn arithmetic(
     let number = |expr: &Expr| ty(expr).is_some_and(is_number);
     let (minus, times) = (*op == BinaryOperator::Minus, *op == BinaryOperator::Multiply);
     if times && is(left) && number(right) {
-        return Ok(Some(scaled(left, Kind::Times, right)));
+        return Ok(Some(scaled(left, Kind::Multiply, right)));
     }
     if times && number(left) && is(right) {
-        return Ok(Some(scaled(right, Kind::Times, left)));
+        return Ok(Some(scaled(right, Kind::Multiply, left)));
     }
     if *op == BinaryOperator::Divide && is(left) && number(right) {
-        return Ok(Some(scaled(left, Kind::Over, right)));
+        return Ok(Some(scaled(left, Kind::Divide, right)));
     }
     if !minus && *op != BinaryOperator::Plus {
         return Ok(None);
@@ -272,12 +272,13 @@ fn is_number(ty: ColumnType) -> bool {
     ty.is_integer() || is_float || matches!(ty, ColumnType::Decimal { .. })
 }
 
-/// The number keeps its type, which may not be known yet: that of a CASE in a subquery is not.
+/// Returns a length multiplied or divided by a number. The number keeps its type, which may not be
+/// known yet: that of a CASE in a subquery is not.
 fn scaled(length: &Expr, kind: Kind, by: &Expr) -> Expr {
     call(kind, vec![length.clone(), by.clone()])
 }
 
-/// An error for a frame of a range of intervals, which are no points on a line.
+/// Refuses a RANGE frame with an offset over intervals: DataFusion has no distances between them.
 pub(crate) fn check_frame(params: &WindowFunctionParams, schema: &DFSchema) -> Result<()> {
     let WindowFunctionParams { order_by, window_frame: frame, .. } = params;
     let is_offset = |bound: &WindowFrameBound| match bound {
@@ -364,8 +365,8 @@ fn call(kind: Kind, args: Vec<Expr>) -> Expr {
 enum Kind {
     Length,
     Number,
-    Times,
-    Over,
+    Multiply,
+    Divide,
     OfText(OnBadText),
     Text,
     Interval,
@@ -384,8 +385,8 @@ impl ScalarUDFImpl for IntervalFunction {
         match self.kind {
             Kind::Length => "interval length",
             Kind::Number => "interval nanoseconds",
-            Kind::Times => "interval times",
-            Kind::Over => "interval over",
+            Kind::Multiply => "interval times",
+            Kind::Divide => "interval over",
             Kind::OfText(_) => "cast as interval",
             Kind::Text => "cast interval as varchar",
             Kind::Interval => "interval of days",
@@ -400,7 +401,7 @@ impl ScalarUDFImpl for IntervalFunction {
 
     fn return_type(&self, args: &[DataType]) -> Result<DataType> {
         Ok(match (self.kind, &args[0]) {
-            (Kind::Times | Kind::Over, DataType::Duration(unit)) => DataType::Duration(*unit),
+            (Kind::Multiply | Kind::Divide, DataType::Duration(unit)) => DataType::Duration(*unit),
             (Kind::Number, _) => NUMBER,
             (Kind::Text, _) => DataType::Utf8View,
             _ => MONTH_DAY_NANO,
@@ -427,7 +428,7 @@ impl ScalarUDFImpl for IntervalFunction {
                 bounds(&all.collect::<Result<Vec<_>>>()?, self.kind == Kind::Greatest)
             }
             Kind::OfText(on_bad_text) => of_texts(&first, on_bad_text)?,
-            Kind::Times | Kind::Over => {
+            Kind::Multiply | Kind::Divide => {
                 let by = args.args[1].to_array(rows)?;
                 scale_all(&first, self.kind, &by)?
             }
@@ -441,8 +442,8 @@ impl ScalarUDFImpl for IntervalFunction {
 
 /// The length of an interval (intervals-1).
 pub(crate) fn total_nanos(value: IntervalMonthDayNano) -> i128 {
-    i128::from(value.months) * PER_MONTH
-        + i128::from(value.days) * PER_DAY
+    i128::from(value.months) * NANOS_PER_MONTH
+        + i128::from(value.days) * NANOS_PER_DAY
         + i128::from(value.nanoseconds)
 }
 
@@ -502,13 +503,13 @@ fn texts(values: &ArrayRef) -> Result<ArrayRef> {
 /// The one interval of this length (intervals-1). Its fields have one sign, so that they are
 /// ordered as lengths are.
 fn length(total: i128) -> IntervalMonthDayNano {
-    let rest = total % PER_MONTH;
+    let rest = total % NANOS_PER_MONTH;
     // No length of 64 bits of days and nanoseconds lies beyond this.
-    let months = (total / PER_MONTH).clamp(i128::from(i32::MIN), i128::from(i32::MAX));
+    let months = (total / NANOS_PER_MONTH).clamp(i128::from(i32::MIN), i128::from(i32::MAX));
     IntervalMonthDayNano {
         months: i32::try_from(months).expect("it is clamped"),
-        days: i32::try_from(rest / PER_DAY).expect("less than 30"),
-        nanoseconds: i64::try_from(rest % PER_DAY).expect("less than a day"),
+        days: i32::try_from(rest / NANOS_PER_DAY).expect("less than 30"),
+        nanoseconds: i64::try_from(rest % NANOS_PER_DAY).expect("less than a day"),
     }
 }
 
@@ -572,13 +573,13 @@ fn factors(kind: Kind, by: &ArrayRef) -> Result<Vec<Option<Factor>>> {
         false => Ok(Factor::Over(by)),
     };
     let is_integer = by.data_type().is_integer() && *by.data_type() != DataType::UInt64;
-    if kind == Kind::Times && is_integer {
+    if kind == Kind::Multiply && is_integer {
         let by = cast_array(by, &DataType::Int64)?;
         let by = by.as_primitive::<Int64Type>().iter();
         return Ok(by.map(|by| by.map(Factor::TimesInteger)).collect());
     }
     let by = cast_array(by, &DataType::Float64)?;
-    let factor = |by: f64| if kind == Kind::Over { divided(by) } else { Ok(Factor::Times(by)) };
+    let factor = |by: f64| if kind == Kind::Divide { divided(by) } else { Ok(Factor::Times(by)) };
     by.as_primitive::<Float64Type>().iter().map(|by| by.map(factor).transpose()).collect()
 }
 

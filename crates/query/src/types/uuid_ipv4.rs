@@ -105,7 +105,7 @@ pub(crate) fn operands(
         }
         Err(_) => true,
     };
-    if is_comparison(op) && (is_known || left_type.xor(right_type).is_some() && is_alike(other)) {
+    if is_comparison(op) && (is_known || left_type.xor(right_type).is_some() && is_unify(other)) {
         return Ok((left, right));
     }
     let name = |expr: &Expr| match (type_in(expr, schema), expr.get_type(schema)) {
@@ -160,7 +160,7 @@ pub(crate) fn checked(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>
             };
             if gives_one(name) {
                 let ScalarFunction { func, args } = call;
-                let args = alike(func.name(), args, ty, schema)?;
+                let args = unify(func.name(), args, ty, schema)?;
                 let call = Expr::ScalarFunction(ScalarFunction { func, args });
                 return Ok(Transformed::yes(typed(call, ty)));
             }
@@ -177,9 +177,9 @@ pub(crate) fn checked(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>
                 unreachable!("matched above")
             };
             let (whens, thens): (Vec<_>, Vec<_>) = when_then_expr.into_iter().unzip();
-            let otherwise = else_expr.map(|it| alike("CASE", vec![*it], ty, schema)).transpose()?;
+            let otherwise = else_expr.map(|it| unify("CASE", vec![*it], ty, schema)).transpose()?;
             let thens = thens.into_iter().map(|then| *then).collect();
-            let thens = alike("CASE", thens, ty, schema)?;
+            let thens = unify("CASE", thens, ty, schema)?;
             let case = Case {
                 expr,
                 when_then_expr: whens.into_iter().zip(thens.into_iter().map(Box::new)).collect(),
@@ -226,7 +226,7 @@ pub(crate) fn check_inputs(union: &Union) -> Result<()> {
 }
 
 /// Converts texts to values of this type; refuses other values except NULL.
-fn alike(
+fn unify(
     function: &str,
     values: Vec<Expr>,
     ty: ColumnType,
