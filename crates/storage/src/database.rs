@@ -202,7 +202,7 @@ impl Database {
         let guarded: Arc<dyn Disk> = Arc::clone(&fsync_guard) as _;
         let home = recovery::make_home(guarded.as_ref(), &paths)?;
         let lock = recovery::lock(guarded.as_ref(), &paths)?;
-        fsync_guard.stay_in(&lock);
+        fsync_guard.require_home(&lock);
         let recovered = recovery::recover(&guarded, &paths, &home, options)?;
         let locks = [lock, recovery::lock_log(guarded.as_ref(), &paths)?];
         let log_id = recovered.catalog.log;

@@ -89,7 +89,7 @@ impl DeletionVector {
         self.live
     }
 
-    /// The live rows of a zone; `None` if all are live.
+    /// Returns the bitmap of a zone; `None` if all of its rows are live.
     #[must_use]
     pub fn zone(&self, zone: u64) -> Option<&ZoneBits> {
         let zone = u32::try_from(zone).ok()?;
@@ -150,9 +150,9 @@ pub fn decode(
 ) -> Result<DeletionVector, DecodeError> {
     let mut r = checksummed_file::decode(&KIND, bytes)?;
     let start = r.offset();
-    let (found_table, found_segment) = (r.u64()?, r.u64()?);
+    let (actual_table, actual_segment) = (r.u64()?, r.u64()?);
     for (what, expected, actual) in
-        [("the table", table.0, found_table), ("the segment", segment.0, found_segment)]
+        [("the table", table.0, actual_table), ("the segment", segment.0, actual_segment)]
     {
         if actual != expected {
             return Err(DecodeError::at(start, Corruption::Differs { what, expected, actual }));
@@ -214,9 +214,9 @@ fn full_zone(rows: RowCount, zone: u32) -> ZoneBits {
     let first = u64::from(zone) * limits::ZONE_ROWS.0;
     let mut left = rows.0.saturating_sub(first).min(limits::ZONE_ROWS.0);
     std::array::from_fn(|_| {
-        let here = left.min(64);
-        left -= here;
-        if here == 64 { u64::MAX } else { (1 << here) - 1 }
+        let in_word = left.min(64);
+        left -= in_word;
+        if in_word == 64 { u64::MAX } else { (1 << in_word) - 1 }
     })
 }
 

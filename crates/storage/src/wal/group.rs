@@ -167,11 +167,11 @@ pub(crate) fn decode_file_header(
     if r.array::<8>()? != FILE_MAGIC {
         return Err(DecodeError::at(0, Corruption::Magic { expected: "log file" }));
     }
-    let (version, found_log, found_first) = (r.u32()?, r.u64()?, r.u64()?);
+    let (version, actual_log, actual_first) = (r.u32()?, r.u64()?, r.u64()?);
     check_crc(&mut r, bytes)?;
     checksummed_file::check_version(version, FILE_VERSION_OLDEST..=FILE_VERSION, 8)?;
     for (what, expected, actual) in
-        [("the log", log, found_log), ("the first LSN", first.0, found_first)]
+        [("the log", log, actual_log), ("the first LSN", first.0, actual_first)]
     {
         if actual != expected {
             return Err(DecodeError::at(12, Corruption::Differs { what, expected, actual }));

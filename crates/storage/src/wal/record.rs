@@ -256,18 +256,18 @@ pub(super) fn skim_record(
 /// The tables and commits that a damaged record seems to contain.
 pub(super) fn skim_tables(record: &[u8]) -> Vec<(TableId, SeqTxn)> {
     let mut body = ByteReader::new(record.get(HEADER_BYTES..).unwrap_or_default());
-    let mut found = Vec::new();
+    let mut commits = Vec::new();
     let mut skim = || -> Result<(), DecodeError> {
         for _ in 0..body.u32()? {
             let (table, seq_txn, _) = (TableId(body.u64()?), SeqTxn(body.u64()?), body.u8()?);
             body.counted()?;
-            found.push((table, seq_txn));
+            commits.push((table, seq_txn));
         }
         Ok(())
     };
     // The unreadable rest is left out.
     let _ = skim();
-    found
+    commits
 }
 
 fn decode_body(body: &[u8]) -> Result<Record, DecodeError> {

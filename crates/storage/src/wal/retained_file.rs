@@ -171,7 +171,7 @@ fn decode_header(
         return Err(DecodeError::at(0, Corruption::Magic { expected: "file of retained records" }));
     }
     let version = r.u32()?;
-    let found = [r.u64()?, r.u64()?, r.u64()?];
+    let actual_names = [r.u64()?, r.u64()?, r.u64()?];
     let (records, expected_length) = (r.u64()?, r.u64()?);
     let at = r.offset();
     let (expected, actual) = (r.u32()?, crc32c::crc32c(&bytes[..at]));
@@ -181,7 +181,7 @@ fn decode_header(
     checksummed_file::check_version(version, VERSION..=VERSION, 8)?;
     let names =
         [("the log", retained.log), ("the table", retained.table.0), ("the LSN", retained.until.0)];
-    for ((what, expected), actual) in names.into_iter().zip(found) {
+    for ((what, expected), actual) in names.into_iter().zip(actual_names) {
         if expected != actual {
             return Err(DecodeError::at(12, Corruption::Differs { what, expected, actual }));
         }

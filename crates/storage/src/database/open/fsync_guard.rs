@@ -6,11 +6,10 @@
 //! - fsync_guard-2. Only a failure of the sync itself counts. If the directory could not be opened,
 //!   for lack of file descriptors or memory, nothing was tried, nothing is lost, and the next sync
 //!   may succeed.
-//!
 //! - fsync_guard-3. Nothing is created, renamed or removed once the directory of the database was
 //!   moved: its path may lead to another database, or to none.
 //!
-//! File systems that keep a journal stop working in this case anyway. Files need no such memory: a
+//! File systems with a journal stop working in this case anyway. Files need no such memory: a
 //! file whose sync has failed is removed or written anew. The directory of the log is exempt: each
 //! attempt to start a log file writes the name anew, and no other code writes names there. The
 //! durable state cannot be distinguished from the one that a restart finds; the machine must be
@@ -28,7 +27,7 @@ pub(crate) struct FsyncGuard {
     inner: Arc<dyn Disk>,
     exempt: PathBuf,
     /// Directories of which a sync has failed, at most those of the database.
-    doubtful: Mutex<BTreeSet<PathBuf>>,
+    failed_dirs: Mutex<BTreeSet<PathBuf>>,
     /// The lock of the directory, set once. It is weak because snapshots outlive the database.
     home: OnceLock<Weak<dyn DirLock>>,
 }
@@ -36,11 +35,11 @@ pub(crate) struct FsyncGuard {
 impl FsyncGuard {
     /// Remembers failures for all directories except `exempt`.
     pub(crate) fn new(inner: Arc<dyn Disk>, exempt: PathBuf) -> FsyncGuard {
-        FsyncGuard { inner, exempt, doubtful: Mutex::default(), home: OnceLock::new() }
+        FsyncGuard { inner, exempt, failed_dirs: Mutex::default(), home: OnceLock::new() }
     }
 
     /// Requires from now on that the locked directory is in its place (fsync_guard-3).
-    pub(crate) fn stay_in(&self, home: &Arc<dyn DirLock>) {
+    pub(crate) fn require_home(&self, home: &Arc<dyn DirLock>) {
         self.home.get_or_init(|| Arc::downgrade(home));
     }
 
@@ -101,24 +100,24 @@ impl Disk for FsyncGuard {
         if dir == self.exempt {
             return self.inner.sync_dir(dir);
         }
-        let is_doubtful = |dir: &Path| self.doubtful().contains(dir);
-        let refused = || Error::Io {
+        let has_failed = |dir: &Path| self.failed_dirs().contains(dir);
+        let earlier_failure = || Error::Io {
             call: "fsync",
             path: dir.to_path_buf(),
             source: std::io::Error::other("an earlier sync of this directory has failed"),
         };
-        if is_doubtful(dir) {
-            return Err(refused());
+        if has_failed(dir) {
+            return Err(earlier_failure());
         }
         if let Err(error) = self.inner.sync_dir(dir) {
             // fsync_guard-2.
             if error.is_failed_sync() {
-                self.doubtful().insert(dir.to_path_buf());
+                self.failed_dirs().insert(dir.to_path_buf());
             }
             return Err(error);
         }
         // A concurrent failure may have been about names that this sync was to make durable.
-        if is_doubtful(dir) { Err(refused()) } else { Ok(()) }
+        if has_failed(dir) { Err(earlier_failure()) } else { Ok(()) }
     }
 
     fn lock(&self, path: &Path) -> Result<Box<dyn DirLock>> {
@@ -139,8 +138,8 @@ impl Disk for FsyncGuard {
 }
 
 impl FsyncGuard {
-    fn doubtful(&self) -> std::sync::MutexGuard<'_, BTreeSet<PathBuf>> {
-        self.doubtful.lock().unwrap_or_else(PoisonError::into_inner)
+    fn failed_dirs(&self) -> std::sync::MutexGuard<'_, BTreeSet<PathBuf>> {
+        self.failed_dirs.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
