@@ -179,7 +179,7 @@ impl Copier {
         self.inner.stop();
     }
 
-    /// Returns whether no job is running.
+    /// Returns true if no job is running.
     pub(crate) fn is_idle(&self) -> bool {
         self.inner.queue.is_idle()
     }

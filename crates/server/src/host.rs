@@ -1,7 +1,8 @@
-//! Server information for statements: the configuration, memory use, and connections that send
-//! lines. It also keeps the audit log of statements.
+//! Server information for statements: the configuration, memory use, connections that send lines,
+//! and the audit log.
 //!
-//! - host-1. It does not keep the server alive: the server keeps the engine, which keeps this.
+//! - host-1. A `ServerHost` has a weak reference to the server: the server owns the engine, which
+//!   owns the host.
 
 use std::fmt;
 use std::sync::{Arc, Weak};
@@ -50,7 +51,7 @@ impl ServerInfo for ServerHost {
     fn audit(&self, session: &Session, sql: &str, error: Option<&Error>) {
         let Some(server) = self.0.upgrade() else { return };
         let Origin { protocol, peer, user, .. } = session.origin();
-        let peer = peer.as_deref().unwrap_or("here");
+        let peer = peer.as_deref().unwrap_or("local");
         let user = user.as_deref().map_or_else(String::new, |user| format!("`{user}`: "));
         let sql = shortened(sql, SQL_BYTES);
         match error {

@@ -5,11 +5,10 @@
 //!   match, the earlier ones stay.
 //! - server_tls-3. Each protocol has its own name in the handshake (ALPN), and refuses clients that
 //!   name another: a message for one protocol is never read as one of the other.
-//!
 //! - server_tls-4. A connection keeps the certificate that it was accepted with, after a reload
 //!   too.
 //!
-//! Not here: the way in which a protocol begins TLS (`pg`, `http`).
+//! Not here: the negotiation of TLS within a protocol (`pg`, `http`).
 
 mod binding;
 
@@ -42,7 +41,7 @@ pub(crate) const TLS_HANDSHAKE: u8 = 0x16;
 /// The most sessions of HTTP's clients that may be resumed.
 const SESSIONS_MAX: usize = 256;
 /// The interval at which the files are checked for changes (server_tls-2).
-const LOOK_AGAIN: Duration = Duration::from_secs(5);
+const CHECK_INTERVAL: Duration = Duration::from_secs(5);
 
 /// The reason why TLS cannot be set up.
 #[derive(Debug, Error)]
@@ -101,7 +100,7 @@ pub(crate) struct Tls {
 struct Current {
     acceptors: Acceptors,
     stamps: Vec<Option<Stamp>>,
-    looked: Instant,
+    checked_at: Instant,
 }
 
 /// An acceptor for each protocol, which refuses the other one (server_tls-3).
@@ -125,12 +124,12 @@ impl Tls {
         let current = Current {
             acceptors: acceptors(config)?,
             stamps: stamps(config),
-            looked: Instant::now(),
+            checked_at: Instant::now(),
         };
         Ok(Some(Tls { config: config.clone(), current: Mutex::new(current) }))
     }
 
-    /// Returns whether connections in plain text are refused.
+    /// Returns true if connections in plain text are refused.
     pub(crate) fn is_required(&self) -> bool {
         self.config.mode == TlsMode::Require
     }
@@ -149,8 +148,8 @@ impl Tls {
 
     fn current(&self) -> Acceptors {
         let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
-        if LOOK_AGAIN <= current.looked.elapsed() {
-            current.looked = Instant::now();
+        if CHECK_INTERVAL <= current.checked_at.elapsed() {
+            current.checked_at = Instant::now();
             let stamps = stamps(&self.config);
             if stamps != current.stamps
                 && let Ok(acceptors) = acceptors(&self.config)
@@ -161,11 +160,11 @@ impl Tls {
         current.acceptors.clone()
     }
 
-    /// Reads the files now.
+    /// Reads the files again, without waiting for the interval.
     pub(crate) fn reload(&self) -> Result<(), TlsError> {
         let (stamps, acceptors) = (stamps(&self.config), acceptors(&self.config)?);
         let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
-        *current = Current { acceptors, stamps, looked: Instant::now() };
+        *current = Current { acceptors, stamps, checked_at: Instant::now() };
         Ok(())
     }
 }
@@ -183,13 +182,13 @@ fn acceptors(config: &TlsConfig) -> Result<Acceptors, TlsError> {
     let builder = match &config.client_ca {
         None => builder.with_no_client_auth(),
         Some(path) => {
-            let refused = |reason| TlsError::ClientAuthority { path: path.clone(), reason };
+            let bad_authority = |reason| TlsError::ClientAuthority { path: path.clone(), reason };
             let mut roots = RootCertStore::empty();
             for certificate in certificates(path)? {
-                roots.add(certificate).map_err(|error| refused(error.to_string()))?;
+                roots.add(certificate).map_err(|error| bad_authority(error.to_string()))?;
             }
             let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider);
-            let verifier = verifier.build().map_err(|error| refused(error.to_string()))?;
+            let verifier = verifier.build().map_err(|error| bad_authority(error.to_string()))?;
             builder.with_client_cert_verifier(verifier)
         }
     };

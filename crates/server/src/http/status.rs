@@ -96,7 +96,7 @@ impl TableCheck<'_> {
     }
 }
 
-/// Returns whether a table exists.
+/// Answers a request to `/chk`: `Exists` or `Does not exist`.
 pub(super) fn check(context: &RequestContext<'_>) -> Response {
     let id = &context.request_id;
     let Ok(params) = Params::parse(&context.head.query, CHECK_PARAMETERS) else {

@@ -1,7 +1,7 @@
 //! The admission permit of a statement whose answer is sent in parts.
 //!
-//! - streaming_slot-1. If a client reads nothing for `SLOW`, its permit goes to another statement:
-//!   slow clients delay only themselves.
+//! - streaming_slot-1. If a client reads nothing for `STALLED_AFTER`, its permit goes to another
+//!   statement: slow clients delay only themselves.
 
 use std::time::Duration;
 
@@ -16,12 +16,12 @@ use crate::execution_slot::{ExecutionSlot, SlotError};
 use crate::server_state::Services;
 
 /// The time for which a client may read nothing before its permit is released (streaming_slot-1).
-const SLOW: Duration = Duration::from_millis(50);
+const STALLED_AFTER: Duration = Duration::from_millis(50);
 
 /// A permit that can be released and taken again.
 pub(super) struct StreamingSlot(ExecutionSlot);
 
-/// Room for a part of an answer.
+/// The place for a part of an answer in its channel, or the error of a closed channel.
 type Room<'a, T> = Result<Permit<'a, T>, SendError<()>>;
 
 impl StreamingSlot {
@@ -50,7 +50,7 @@ impl StreamingSlot {
         sender: &'a Sender<T>,
         cancel_handle: &CancelHandle,
     ) -> Option<Room<'a, T>> {
-        if let Ok(room) = timeout(SLOW, room(sender, cancel_handle)).await {
+        if let Ok(room) = timeout(STALLED_AFTER, room(sender, cancel_handle)).await {
             return room;
         }
         self.pause();

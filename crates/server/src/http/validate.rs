@@ -1,6 +1,6 @@
 //! `/api/v1/sql/validate`: describes the result of a statement without executing it.
 //!
-//! - Nothing is changed, and no row is read: no privilege is needed beyond a login.
+//! - Nothing is changed, and no row is read, so that a login is enough privilege.
 
 use std::sync::Arc;
 

@@ -27,11 +27,11 @@ pub(crate) use body::{BadBody, Body};
 pub(crate) use head::{Framing, Head, HeadError, HeadReader};
 
 /// The bytes that are reserved to read a head.
-const HEAD_ROOM: usize = 8 << 10;
+const HEAD_BUFFER_BYTES: usize = 8 << 10;
 /// The bytes that are reserved to read a body: large reads, few calls.
-const READ_ROOM: usize = 256 << 10;
-/// With fewer bytes in it, the reserved memory is released (http_wire-2).
-const ROOM_USED: usize = READ_ROOM / 8;
+const BODY_BUFFER_BYTES: usize = 256 << 10;
+/// A buffer with fewer bytes is copied into a smaller one (http_wire-2).
+const BUFFER_BYTES_MIN: usize = BODY_BUFFER_BYTES / 8;
 /// The most bytes of later requests that are read while a statement runs.
 const AHEAD_BYTES: usize = 64 << 10;
 /// The interval at which a connection whose buffer is full is checked for its end.
@@ -122,7 +122,7 @@ impl Wire {
             if let Some(head) = self.heads.take(&mut self.buffer, self.limits.head_bytes)? {
                 return Ok(Some(head));
             }
-            match timeout_at(deadline, self.fill(HEAD_ROOM)).await {
+            match timeout_at(deadline, self.fill(HEAD_BUFFER_BYTES)).await {
                 Err(_) => return Err(HeadError::Slow),
                 Ok(Ok(0) | Err(_)) => return Ok(None),
                 Ok(Ok(_)) => {}
@@ -130,14 +130,14 @@ impl Wire {
         }
     }
 
-    /// Returns whether no byte of a next request is there.
+    /// Returns true if no byte of a next request has arrived.
     pub(crate) fn is_idle(&self) -> bool {
         self.buffer.is_empty()
     }
 
     /// Reads bytes into the buffer; returns 0 at the end.
-    async fn fill(&mut self, room: usize) -> io::Result<usize> {
-        self.buffer.reserve(room);
+    async fn fill(&mut self, bytes: usize) -> io::Result<usize> {
+        self.buffer.reserve(bytes);
         self.stream.read_buf(&mut self.buffer).await
     }
 
@@ -148,17 +148,17 @@ impl Wire {
             self.buffer = BytesMut::new();
             self.stream.readable().await?;
         }
-        let count = self.fill(READ_ROOM).await?;
-        if self.buffer.len() < ROOM_USED {
+        let count = self.fill(BODY_BUFFER_BYTES).await?;
+        if self.buffer.len() < BUFFER_BYTES_MIN {
             self.buffer = BytesMut::from(&self.buffer[..]);
         }
         Ok(count)
     }
 
-    /// Waits until the client has closed its side. Reads no more than `AHEAD_BYTES` ahead.
+    /// Waits until the client has closed its side. Reads at most `AHEAD_BYTES` of later requests.
     pub(crate) async fn closed(&mut self) {
         while self.buffer.len() < AHEAD_BYTES {
-            if matches!(self.fill(HEAD_ROOM).await, Ok(0) | Err(_)) {
+            if matches!(self.fill(HEAD_BUFFER_BYTES).await, Ok(0) | Err(_)) {
                 return;
             }
         }
@@ -168,7 +168,7 @@ impl Wire {
         }
     }
 
-    /// Returns whether the client has closed its side, without waiting.
+    /// Returns true if the client has closed its side, without waiting.
     pub(crate) fn is_closed(&self) -> bool {
         self.stream.is_closed()
     }
@@ -205,7 +205,7 @@ impl Wire {
         let drain = async {
             while 0 < left {
                 self.buffer.clear();
-                match self.fill(READ_ROOM).await {
+                match self.fill(BODY_BUFFER_BYTES).await {
                     Ok(0) | Err(_) => return,
                     Ok(count) => left = left.saturating_sub(count),
                 }
