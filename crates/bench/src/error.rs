@@ -112,7 +112,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// Returns whether the command line is at fault, and not the environment of the run.
+    /// Returns true if the command line is at fault, and not the environment of the run.
     #[must_use]
     pub fn is_usage(&self) -> bool {
         match self {

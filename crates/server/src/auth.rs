@@ -268,7 +268,7 @@ impl Users {
         self.directory().users.get(name).map(Grant::of_user)
     }
 
-    /// Returns whether a login is still valid (auth-5).
+    /// Returns true if a login is still valid (auth-5).
     pub(crate) fn holds(&self, grant: &Grant) -> bool {
         grant.holds(|name| self.directory().users.get(name).cloned())
     }

@@ -69,7 +69,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// Returns whether the configuration has to be changed.
+    /// Returns true if the configuration has to be changed.
     #[must_use]
     pub fn is_usage(&self) -> bool {
         match self {

@@ -273,7 +273,7 @@ impl RequestContext<'_> {
         self.respond(response).await
     }
 
-    /// Returns whether another request can follow (http-2).
+    /// Returns true if another request can follow (http-2).
     fn after(&self) -> After {
         let is_stopping = self.server.phase.borrow().is_stopping();
         let goes_on = self.head.keeps_alive && self.body.is_done() && !is_stopping;

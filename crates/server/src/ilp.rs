@@ -105,7 +105,7 @@ impl Ingest {
         timeout(self.wait, all).await.ok()?.ok()
     }
 
-    /// Returns whether a task waits for memory.
+    /// Returns true if a task waits for memory.
     pub(crate) fn is_short(&self) -> bool {
         0 < self.waiting.load(Relaxed)
     }

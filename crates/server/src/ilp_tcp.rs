@@ -234,7 +234,7 @@ impl Connection {
         }
     }
 
-    /// Returns whether the pending rows are enough for a commit.
+    /// Returns true if the pending rows are enough for a commit.
     fn is_due(&self) -> bool {
         self.parser.as_ref().is_some_and(|parser| {
             self.server.config.tcp.commit_rows <= parser.rows()

@@ -48,8 +48,8 @@ impl Socket {
         self.stream().readable().await
     }
 
-    /// Returns whether the other side has closed its half, as far as the runtime has heard from
-    /// the kernel, without waiting.
+    /// Returns true if the other side has closed its half, as far as the kernel knows, without
+    /// waiting.
     pub(crate) fn is_closed(&self) -> bool {
         match self.stream().ready(Interest::READABLE).now_or_never() {
             Some(Ok(ready)) => ready.is_read_closed(),

@@ -94,7 +94,7 @@ impl Shape {
         }
     }
 
-    /// Returns whether columns of it are aligned to the right.
+    /// Returns true if columns of it are aligned to the right.
     pub fn is_number(self) -> bool {
         matches!(self, Shape::Integer | Shape::Float | Shape::Decimal)
     }

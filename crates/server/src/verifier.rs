@@ -63,7 +63,7 @@ impl Verifier {
         Verifier { iterations: ITERATIONS, salt, stored_key, server_key }
     }
 
-    /// Returns whether a text begins as `parse` reads it.
+    /// Returns true if a text begins as `parse` reads it.
     pub(crate) fn is_meant(text: &str) -> bool {
         text.get(..NAME.len()).is_some_and(|start| start.eq_ignore_ascii_case(NAME))
     }
@@ -92,7 +92,7 @@ impl Verifier {
         format!("{NAME}{}:{salt}${stored}:{server}", self.iterations)
     }
 
-    /// Returns whether it is the verifier of this password.
+    /// Returns true if it is the verifier of this password.
     pub(crate) fn is_of(&self, password: &[u8]) -> bool {
         let other = Verifier::with_salt(password, self.salt.clone(), self.iterations);
         is_equal(&other.stored_key, &self.stored_key)

@@ -61,7 +61,7 @@ impl Session {
         self.open()
     }
 
-    /// Returns whether the directory has a database.
+    /// Returns true if the directory has a database.
     pub(crate) fn has_database(&self) -> Result<bool> {
         let inside = self.db.join("data");
         self.disk.exists(&inside).map_err(Error::disk("open the database"))

@@ -215,7 +215,7 @@ fn reached<'a>(rows: &'a [Row], row: &'a Row) -> BTreeSet<&'a str> {
     }
 }
 
-/// Returns whether `row` may name the outside crate `dependency` (crates-2). All may name a crate
+/// Returns true if `row` may name the outside crate `dependency` (crates-2). All may name a crate
 /// that is not heavy.
 fn is_open(rows: &[Row], row: &Row, dependency: &str) -> bool {
     if is_of_family(dependency, "arrow") {

@@ -172,7 +172,7 @@ fn parameter_starts(masked: &[u8], name: usize) -> Vec<usize> {
     starts
 }
 
-/// Returns whether a parameter is a tuple pattern with its type.
+/// Returns true if a parameter is a tuple pattern with its type.
 fn is_tuple(parameter: &str) -> bool {
     let mut pattern = parameter.trim_start();
     for prefix in ["&", "mut "] {

@@ -32,7 +32,7 @@ impl Tree {
         self.files.get(path)?.text.as_deref()
     }
 
-    /// Returns whether `path` is a file or a directory with files. The root itself is the empty
+    /// Returns true if `path` is a file or a directory with files. The root itself is the empty
     /// path.
     pub(crate) fn contains(&self, path: &str) -> bool {
         let folder = format!("{path}/");

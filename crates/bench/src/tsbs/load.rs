@@ -333,7 +333,7 @@ impl Load<'_> {
         Ok(())
     }
 
-    /// Returns whether tables and fields are counted during the load.
+    /// Returns true if tables and fields are counted during the load.
     fn looks_into_rows(&self) -> bool {
         self.target.keeps_rows() || !self.arguments.do_load || self.arguments.hash_workers
     }

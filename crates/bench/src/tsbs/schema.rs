@@ -121,7 +121,7 @@ impl Measurement {
         }
     }
 
-    /// Returns whether a field is an integer.
+    /// Returns true if a field is an integer.
     pub(crate) fn is_integer(&self, field: usize) -> bool {
         match self.shape {
             Shape::Integers | Shape::Disk => true,
@@ -130,7 +130,7 @@ impl Measurement {
         }
     }
 
-    /// Returns whether each cell is its state, truncated.
+    /// Returns true if each cell is its state, truncated.
     pub(crate) fn is_all_integers(&self) -> bool {
         self.shape == Shape::Integers
     }

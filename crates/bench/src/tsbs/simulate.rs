@@ -186,7 +186,7 @@ impl Clock {
         }
     }
 
-    /// Returns whether the next row is written.
+    /// Returns true if the next row is written.
     #[inline]
     fn takes_turn(&mut self) -> bool {
         let takes = self.turn == self.group;

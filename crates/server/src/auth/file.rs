@@ -381,7 +381,7 @@ impl<'a> Fields<'a> {
     }
 }
 
-/// Returns whether a text is a valid user name: in `Basic` a colon ends the name, and in the log it
+/// Returns true if a text is a valid user name: in `Basic` a colon ends the name, and in the log it
 /// stands on one line.
 fn is_name(name: &str) -> bool {
     let is_short = (1..=limits::NAME_BYTES).contains(&name.len());

@@ -23,7 +23,7 @@ impl Grant {
         self.user.role
     }
 
-    /// Returns whether the user that is found now equals the one that logged in.
+    /// Returns true if the user that is found now equals the one that logged in.
     pub(super) fn holds(&self, find: impl FnOnce(&str) -> Option<User>) -> bool {
         find(&self.user.name).as_ref() == Some(&self.user)
     }

@@ -132,7 +132,7 @@ impl AuthConfig {
         }
     }
 
-    /// Returns whether a login is possible with the default password, which is public, or without
+    /// Returns true if a login is possible with the default password, which is public, or without
     /// one.
     pub(crate) fn has_default_password(&self) -> bool {
         let is_known = |Secret(password): &Secret| match Verifier::parse(password) {

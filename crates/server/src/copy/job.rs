@@ -296,7 +296,7 @@ impl Queue {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns whether no job is running.
+    /// Returns true if no job is running.
     pub(super) fn is_idle(&self) -> bool {
         self.state().working.is_empty()
     }

@@ -85,7 +85,7 @@ fn named_weight(accepted: &str, name: &str) -> Option<f32> {
     })
 }
 
-/// Returns whether a client accepts gzip.
+/// Returns true if a client accepts gzip.
 pub(super) fn takes_gzip(head: &Head) -> bool {
     let accepted = head.field("accept-encoding").unwrap_or_default();
     named_weight(accepted, "gzip").is_some_and(|weight| 0.0 < weight)

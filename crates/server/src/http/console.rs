@@ -41,7 +41,7 @@ const ABSENT: &str = "Tidegate runs, and answers SQL at /exec.\n\
                       With Node 18 or newer, in the folder of the sources:\n\n    \
                       cargo xtask console\n    cargo build --release\n";
 
-/// Returns whether the path is that of a file of the console.
+/// Returns true if the path is that of a file of the console.
 pub(super) fn has(path: &str) -> bool {
     path == "/" || find(path).is_some()
 }

@@ -218,7 +218,7 @@ pub(super) fn only_reads(context: &RequestContext<'_>) -> bool {
     head.only_reads() && (config.http.get_readonly || may_be_browser(head))
 }
 
-/// Returns whether a browser may have sent a request by itself, or with a password that it
+/// Returns true if a browser may have sent a request by itself, or with a password that it
 /// remembers.
 fn may_be_browser(head: &Head) -> bool {
     let starts = |name: &str, start: &str| {

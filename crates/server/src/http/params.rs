@@ -60,7 +60,7 @@ impl Params {
         self.named.get(name).map(String::as_str)
     }
 
-    /// Returns whether the route has such a parameter in the query string.
+    /// Returns true if the route has such a parameter in the query string.
     fn is_declared(&self, name: &str) -> bool {
         self.specs.iter().any(|spec| spec.name == name && spec.is_query())
     }
@@ -83,7 +83,7 @@ impl Params {
         named.chain(bound).sum()
     }
 
-    /// Returns whether a parameter is given and true.
+    /// Returns true if a parameter is given and true.
     pub(crate) fn is_on(&self, name: &str) -> bool {
         self.find(name).is_some_and(|value| value.eq_ignore_ascii_case("true") || value == "1")
     }

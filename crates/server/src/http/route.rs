@@ -130,7 +130,7 @@ impl ParameterSpec {
         ParameterSpec { name, place: ParameterPlace::Ignored, ty: ParameterType::Text, about: "" }
     }
 
-    /// Returns whether it stands in the query string.
+    /// Returns true if it stands in the query string.
     pub(super) fn is_query(&self) -> bool {
         self.place != ParameterPlace::Header
     }
@@ -146,12 +146,12 @@ pub(super) struct AnswerSpec {
 }
 
 impl Route {
-    /// Returns whether a listener has the route.
+    /// Returns true if a listener has the route.
     pub(super) fn is_on(&self, kind: ListenerKind) -> bool {
         kind == ListenerKind::Main || self.access.on_admin
     }
 
-    /// Returns whether all of its requests have a body.
+    /// Returns true if all of its requests have a body.
     pub(super) fn needs_body(&self) -> bool {
         self.methods == ["POST"]
     }

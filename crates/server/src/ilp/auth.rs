@@ -76,7 +76,7 @@ impl Keys {
         if keys.is_empty() { Err(KeyFileError::None { path }) } else { Ok(Keys { keys }) }
     }
 
-    /// Returns whether the key of this name has signed the challenge.
+    /// Returns true if the key of this name has signed the challenge.
     fn has_signed(&self, name: &str, challenge: &[u8], signature: &[u8]) -> bool {
         // A signature is checked even if the name is unknown (ilp_auth-2).
         let any = self.keys.values().next().expect("there is a key");

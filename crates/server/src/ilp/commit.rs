@@ -62,7 +62,7 @@ pub(crate) enum CommitError {
 }
 
 impl CommitError {
-    /// Returns whether a retry with the same rows may succeed (commit-2).
+    /// Returns true if a retry with the same rows may succeed (commit-2).
     pub(crate) fn can_pass(&self) -> bool {
         match self {
             CommitError::ParseError(_)
@@ -74,7 +74,7 @@ impl CommitError {
     }
 }
 
-/// Returns whether a concurrent change of the table has caused the error.
+/// Returns true if a concurrent change of the table has caused the error.
 pub(crate) fn is_race(error: &StorageError) -> bool {
     matches!(
         error,

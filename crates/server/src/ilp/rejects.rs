@@ -102,7 +102,7 @@ impl RejectLimit {
         RejectLimit { per_second, left: per_second, since: now }
     }
 
-    /// Returns whether one more may be stored.
+    /// Returns true if one more may be stored.
     pub(crate) fn allows(&mut self, now: Instant) -> bool {
         if Duration::from_secs(1) <= now - self.since {
             (self.left, self.since) = (self.per_second, now);

@@ -146,7 +146,7 @@ pub(super) fn command(sql: &str) -> Result<Command, ErrorResponse> {
     }
 }
 
-/// Returns whether a statement can be part of an implicit transaction: not if it commits by itself.
+/// Returns true if a statement can be part of an implicit transaction: not if it commits by itself.
 pub(super) fn is_held_back(sql: &str) -> bool {
     let changes =
         ["CREATE", "DROP", "ALTER", "TRUNCATE", "RENAME", "REINDEX", "EXPLAIN", "COMMENT"];
@@ -154,7 +154,7 @@ pub(super) fn is_held_back(sql: &str) -> bool {
     !first.is_some_and(|first| changes.iter().any(|word| first.is_word(word)))
 }
 
-/// Returns whether a statement changes rows, or may do so.
+/// Returns true if a statement changes rows, or may do so.
 pub(super) fn changes_rows(sql: &str) -> bool {
     let words = ["INSERT", "UPDATE", "DELETE", "COPY", "WITH", "EXPLAIN", "TRUNCATE"];
     first_token(sql).is_some_and(|first| words.iter().any(|word| first.is_word(word)))
@@ -355,7 +355,7 @@ impl<'a> Words<'a> {
         self.peek().is_some_and(|token| words.iter().any(|word| token.is_word(word)))
     }
 
-    /// Returns whether `START TRANSACTION` follows: `START` alone may be a table.
+    /// Returns true if `START TRANSACTION` follows: `START` alone may be a table.
     fn is_at_transaction(&self) -> bool {
         let mut ahead = Words { ..*self };
         ahead.take("START") && ahead.take("TRANSACTION")
@@ -446,7 +446,7 @@ impl<'a> Words<'a> {
         Ok(Command::Declare { name, sql, is_binary, holds })
     }
 
-    /// Returns whether rows of a COPY go over the connection.
+    /// Returns true if rows of a COPY go over the connection.
     fn is_over_the_wire(&self) -> bool {
         let mut ahead = Words { ..*self };
         while let Some(token) = ahead.next() {

@@ -341,12 +341,12 @@ impl Rows {
         }
     }
 
-    /// Returns whether its rows are still there.
+    /// Returns true if its rows are still there.
     pub(super) fn is_working(&self) -> bool {
         !matches!(self.running, Running::Ended(_))
     }
 
-    /// Returns whether pending rows can be taken at once.
+    /// Returns true if pending rows can be taken at once.
     pub(super) fn has_pending(&self) -> bool {
         self.pending.is_some()
     }

@@ -94,7 +94,7 @@ pub(super) struct Column {
     pub(super) number: i16,
 }
 
-/// Returns whether a client that expects the first columns can read the others.
+/// Returns true if a client that expects the first columns can read the others.
 pub(super) fn are_same(expected: &[Column], actual: &[Column]) -> bool {
     // All text types have one format.
     let kind = |column: &Column| match column.ty {

@@ -73,7 +73,7 @@ impl Target {
         &self.place
     }
 
-    /// Returns whether the reader of a pipe went away (output-1).
+    /// Returns true if the reader of a pipe went away (output-1).
     pub(crate) fn is_closed(&self) -> bool {
         self.is_closed
     }

@@ -29,11 +29,11 @@ pub(super) trait Target: Sync {
     fn place(&self) -> String;
     /// Returns the layout that the target takes.
     fn layout(&self) -> RowLayout;
-    /// Returns whether the target confirms rows.
+    /// Returns true if the target confirms rows.
     fn acknowledges(&self) -> bool;
-    /// Returns whether bytes are sent as they come, without batches.
+    /// Returns true if bytes are sent as they come, without batches.
     fn streams(&self) -> bool;
-    /// Returns whether the target stores rows that can be counted, so that their tables must be
+    /// Returns true if the target stores rows that can be counted, so that their tables must be
     /// known.
     fn keeps_rows(&self) -> bool;
     /// Creates databases and tables, if the target has them.

@@ -58,7 +58,7 @@ impl Body {
         }
     }
 
-    /// Returns whether all of it was read, so that another request can follow.
+    /// Returns true if all of it was read, so that another request can follow.
     pub(crate) fn is_done(&self) -> bool {
         self.state == State::Done
     }

@@ -158,7 +158,7 @@ impl Head {
         str::from_utf8(&found.1).ok().map(str::trim)
     }
 
-    /// Returns whether the client waits for permission to send its body.
+    /// Returns true if the client waits for permission to send its body.
     pub(crate) fn expects_continue(&self) -> bool {
         // HTTP/1.0 has no such answers.
         !self.is_old

@@ -74,12 +74,12 @@ impl<'b> Room<'b> {
         self.row_start = self.bytes.len();
     }
 
-    /// Returns whether the row is so long that it is checked before its end.
+    /// Returns true if the row is so long that it is checked before its end.
     pub(super) fn is_long(&self) -> bool {
         COUNT_STEP_BYTES < self.bytes.len() - self.row_start
     }
 
-    /// Returns whether the row is stopped, at this element of a list (room-2).
+    /// Returns true if the row is stopped, at this element of a list (room-2).
     pub(super) fn looks(&mut self, element: usize) -> bool {
         if element.is_multiple_of(LOOK) { self.check() } else { self.stopped.is_some() }
     }

@@ -39,7 +39,7 @@ pub(super) fn parse_line(line: &str) -> Line<'_> {
     }
 }
 
-/// Returns whether the input is complete (prompt-1): a command, or statements that end with `;`.
+/// Returns true if the input is complete (prompt-1): a command, or statements that end with `;`.
 pub(super) fn is_complete(text: &str) -> bool {
     if text.trim().is_empty() || parse_line(text) != Line::Statements {
         return true;
