@@ -10,7 +10,7 @@ mod regexp;
 pub(crate) mod lists;
 mod signed;
 mod parts;
-mod boundaries;
+mod date_diff;
 pub(crate) mod random;
 pub(crate) mod time;
 pub(crate) mod sample_bucket;
@@ -77,7 +77,7 @@ pub(crate) static SCALARS: LazyLock<HashMap<String, Arc<ScalarUDF>>> = LazyLock:
         lists::list_functions(),
         signed::signed_functions(),
         parts::part_functions(),
-        vec![whole_day(), boundaries::boundaries()],
+        vec![whole_day(), date_diff::date_diff()],
     ];
     all.into_iter().flatten().flat_map(named).collect()
 });

@@ -1,9 +1,9 @@
-//! Times and intervals as text: `'2025-03'`, `'2025-03-01T09:30;1h'`.
+//! Parsers of times and intervals in texts: `'2025-03'`, `'2025-03-01T09:30;1h'`.
 //!
 //! - A date has hyphens or none: `2025-03-01`, `20250301`.
 //! - A partial time means the start of its period; as an interval it is the whole period.
 //! - Brackets list alternatives: `2025-01-[01,03..05]`.
-//! - A time with more digits than its type keeps is rounded, half up; digits behind the ninth are
+//! - A time with more digits than its type has is rounded half up; digits after the ninth are
 //!   ignored.
 //! - The ranges of an interval ascend and do not touch.
 //!
@@ -76,7 +76,7 @@ pub(crate) fn parse_interval(text: &str, scale: TimeScale) -> Result<Vec<TimeRan
         return parse_one_interval(text, scale);
     }
     let mut ranges = Vec::new();
-    for one in expanded(text)? {
+    for one in expand_brackets(text)? {
         ranges.extend(parse_one_interval(&one, scale)?);
         if WINDOWS_MAX < ranges.len() {
             return Err(TextProblem::TooManyWindows);
@@ -86,7 +86,7 @@ pub(crate) fn parse_interval(text: &str, scale: TimeScale) -> Result<Vec<TimeRan
 }
 
 /// Returns the texts that `2025-[01,03]-[01..05]T09` stands for.
-fn expanded(text: &str) -> Result<Vec<String>, TextProblem> {
+fn expand_brackets(text: &str) -> Result<Vec<String>, TextProblem> {
     let Some((before, rest)) = text.split_once('[') else { return Ok(vec![text.to_owned()]) };
     let (list, behind) = rest.split_once(']').ok_or(INTERVAL_FORM)?;
     let mut items = Vec::new();
@@ -109,7 +109,7 @@ fn expanded(text: &str) -> Result<Vec<String>, TextProblem> {
             }
         }
     }
-    let behind = expanded(behind)?;
+    let behind = expand_brackets(behind)?;
     if WINDOWS_MAX < items.len().saturating_mul(behind.len()) {
         return Err(TextProblem::TooManyWindows);
     }
@@ -152,7 +152,7 @@ fn parse_one_interval(text: &str, scale: TimeScale) -> Result<Vec<TimeRange>, Te
     Ok(merged(ranges))
 }
 
-/// Returns the instants in any of these, in order and without touching.
+/// Returns the union of ranges: sorted, and so that no two of them touch.
 pub(crate) fn merged(mut ranges: Vec<TimeRange>) -> Vec<TimeRange> {
     ranges.retain(|range| !range.is_empty());
     ranges.sort_by_key(|range| range.start);
@@ -229,8 +229,8 @@ fn parse_duration(text: &str) -> Result<Duration, TextProblem> {
     Ok(total)
 }
 
-/// Moves `start` by a duration so many times. Months keep the day if the month has it, and else
-/// take its last day.
+/// Adds a duration to `start` so many times. A day that the month does not have becomes its last
+/// day.
 fn shift(start: i128, by: &Duration, times: i64) -> Result<i128, TextProblem> {
     let nanos = start + by.nanos * i128::from(times);
     let months = by.months.checked_mul(times).ok_or(TextProblem::OutOfRange)?;
@@ -258,7 +258,7 @@ fn parse_period(text: &str) -> Result<Period, TextProblem> {
     let (local, offset_minutes) = split_offset(text.trim())?;
     let mut rest = local;
     let year = digits(&mut rest, 4)?;
-    let ((has_month, month), (has_day, day)) = match four_digits(rest) {
+    let ((has_month, month), (has_day, day)) = match has_compact_date(rest) {
         true => ((true, digits(&mut rest, 2)?), (true, digits(&mut rest, 2)?)),
         false => {
             let month = part(&mut rest, &['-'], 2)?;
@@ -320,7 +320,7 @@ fn split_offset(text: &str) -> Result<(&str, i64), TextProblem> {
 }
 
 /// Returns true if a text begins with the month and the day of `20250301`.
-fn four_digits(text: &str) -> bool {
+fn has_compact_date(text: &str) -> bool {
     text.bytes().take_while(u8::is_ascii_digit).count() == 4
 }
 
@@ -352,10 +352,10 @@ fn fraction(rest: &mut &str) -> Result<Option<(i128, i128)>, TextProblem> {
     if count == 0 {
         return Err(TIME_FORM);
     }
-    let kept = count.min(9);
-    let value = left[..kept].parse::<i128>().map_err(|_| TIME_FORM)?;
+    let used = count.min(9);
+    let value = left[..used].parse::<i128>().map_err(|_| TIME_FORM)?;
     *rest = &left[count..];
-    let worth = 10_i128.pow(9 - u32::try_from(kept).expect("at most 9"));
+    let worth = 10_i128.pow(9 - u32::try_from(used).expect("at most 9"));
     Ok(Some((value * worth, worth)))
 }
 

@@ -1,7 +1,8 @@
 //! Operators on numbers that need a wider type than DataFusion gives them.
 //!
-//! - wide_numbers-1. A decimal has at most 38 digits, and one with more is an error. DataFusion
-//!   checks that a result fits 128 bits only, and shows one of 39 digits without the last.
+//! - wide_numbers-1. A decimal has at most 38 digits, and a result with more is an error.
+//!   DataFusion checks only that a result fits 128 bits, and shows a result of 39 digits without
+//!   the last one.
 //! - Two decimals are compared, and divided, with all of their digits, even if those of both are
 //!   more than 38.
 //! - A FLOAT beside an INT, UINT, BIGINT or UBIGINT is a DOUBLE, as in PostgreSQL, because a FLOAT
@@ -32,7 +33,8 @@ const QUOTIENT_DIGITS: u8 = 4;
 
 /// Returns the error of a decimal with too many digits.
 pub(crate) fn too_wide(digits_max: u8) -> DataFusionError {
-    let what = format!("a result has more digits than DECIMAL({digits_max}, ..)");
+    let what =
+        format!("the result of an operator has more than the {digits_max} digits of a DECIMAL");
     DataFusionError::from(ArrowError::ArithmeticOverflow(what))
 }
 

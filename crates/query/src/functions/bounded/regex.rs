@@ -1,8 +1,8 @@
-//! The work of regular expressions.
+//! Regular expressions: estimates of the steps of their matches, and the limit of one match.
 //!
-//! - regex-1. A match takes at most as many steps as its pattern has states, which counted
-//!   repetitions multiply, times the bytes of its text. Most take far less, so only a match that
-//!   may take seconds is refused: it cannot be interrupted.
+//! - regex-1. A match takes at most as many steps as the states of its pattern times the bytes of
+//!   its text; counted repetitions multiply the states. Most matches take far less, so only one
+//!   that may take seconds is refused, because it cannot be interrupted.
 
 use std::collections::HashMap;
 
@@ -24,45 +24,45 @@ pub(crate) fn regex_steps(function: &str, call: &Call<'_>) -> Result<Vec<u64>> {
     }
     match patterns.texts()? {
         Texts::One(pattern) => {
-            let states = pattern.map_or(0, states);
-            of_constant(function, states, texts)
+            let states = pattern.map_or(0, count_states);
+            steps_of_constant(function, states, texts)
         }
-        patterns @ Texts::Each(_) => of_each(function, &patterns, texts),
+        patterns @ Texts::Each(_) => steps_of_each(function, &patterns, texts),
     }
 }
 
-fn of_constant(function: &str, states: u64, texts: Argument<'_>) -> Result<Vec<u64>> {
+fn steps_of_constant(function: &str, states: u64, texts: Argument<'_>) -> Result<Vec<u64>> {
     // The bytes of all rows together bound those of the longest.
     if texts.bytes().saturating_mul(states) <= REGEX_SLICE_STEPS {
         return Ok(Vec::new());
     }
-    let steps = |bytes: u64| checked(function, bytes.saturating_mul(states));
+    let steps = |bytes: u64| check_steps(function, bytes.saturating_mul(states));
     texts.sizes().into_iter().map(steps).collect()
 }
 
-fn of_each(function: &str, patterns: &Texts<'_>, texts: Argument<'_>) -> Result<Vec<u64>> {
+fn steps_of_each(function: &str, patterns: &Texts<'_>, texts: Argument<'_>) -> Result<Vec<u64>> {
     let mut known = HashMap::new();
     let steps = |(row, bytes): (usize, u64)| {
         let Some(pattern) = patterns.of_row(row) else { return Ok(0) };
         let mut compiled = 0;
         let states = *known.entry(pattern).or_insert_with(|| {
-            let states = states(pattern);
-            compiled = compiling(states);
+            let states = count_states(pattern);
+            compiled = compile_steps(states);
             states
         });
-        Ok(checked(function, bytes.saturating_mul(states))?.saturating_add(compiled))
+        Ok(check_steps(function, bytes.saturating_mul(states))?.saturating_add(compiled))
     };
     texts.sizes().into_iter().enumerate().map(steps).collect()
 }
 
 /// The steps of compiling a pattern: `PATTERNS_AT_A_TIME` simple ones are compiled between two
 /// checks for cancellation, and fewer of those that take longer.
-fn compiling(states: u64) -> u64 {
+fn compile_steps(states: u64) -> u64 {
     let least = REGEX_SLICE_STEPS / PATTERNS_AT_A_TIME as u64;
     least.saturating_mul(1 + states / SIMPLE_STATES)
 }
 
-fn checked(function: &str, steps: u64) -> Result<u64> {
+fn check_steps(function: &str, steps: u64) -> Result<u64> {
     if steps <= REGEX_STEPS {
         return Ok(steps);
     }
@@ -72,7 +72,7 @@ fn checked(function: &str, steps: u64) -> Result<u64> {
 
 /// Estimates the number of states of a pattern: its characters and classes, as often as they are
 /// repeated.
-fn states(pattern: &str) -> u64 {
+fn count_states(pattern: &str) -> u64 {
     // The states of the open groups, and of the last part, which a repetition multiplies.
     let mut groups = vec![1_u64];
     let mut last = 0_u64;
@@ -143,7 +143,7 @@ mod tests {
 
     #[track_caller]
     fn check(pattern: &str, expected: u64) {
-        assert_eq!(states(pattern), expected + 1, "regex-1: {pattern}");
+        assert_eq!(count_states(pattern), expected + 1, "regex-1: {pattern}");
     }
 
     #[test]
@@ -166,7 +166,7 @@ mod tests {
     // Eight patterns were compiled between two checks for cancellation, however long each took.
     #[test]
     fn few_large_patterns_are_compiled_at_a_time() {
-        let at_a_time = |pattern: &str| REGEX_SLICE_STEPS / compiling(states(pattern));
+        let at_a_time = |pattern: &str| REGEX_SLICE_STEPS / compile_steps(count_states(pattern));
         assert_eq!(at_a_time("^[a-z]+x$"), PATTERNS_AT_A_TIME as u64);
         assert_eq!(at_a_time("0123456789abcdef0123456789abcdef\\w{60}"), 1);
         assert_eq!(at_a_time(".{1000}"), 0, "one alone");

@@ -1,7 +1,7 @@
-//! `date_diff(unit, a, b)` of DuckDB: the boundaries of a unit between two times.
+//! `date_diff(unit, a, b)` of DuckDB: the number of boundaries of a unit between two times.
 //!
-//! - It is negative where b is before a. QuestDB's `datediff` differs: it counts whole units, and
-//!   is never negative.
+//! - The number is negative where b is before a. `datediff` of QuestDB differs: it counts whole
+//!   units, and is never negative.
 
 use std::sync::Arc;
 
@@ -16,40 +16,40 @@ use tidegate_model::time::CivilDate;
 
 use crate::error::{ClauseProblem, Error};
 
-const SECOND: i64 = 1_000_000;
-const DAY: i64 = 86_400 * SECOND;
+const MICROS_PER_SECOND: i64 = 1_000_000;
+const MICROS_PER_DAY: i64 = 86_400 * MICROS_PER_SECOND;
 
-/// The function.
-pub(crate) fn boundaries() -> ScalarUDF {
+/// Returns the function `date_diff`.
+pub(crate) fn date_diff() -> ScalarUDF {
     let signature = Signature::user_defined(Volatility::Immutable);
-    ScalarUDF::new_from_impl(Boundaries { signature })
+    ScalarUDF::new_from_impl(DateDiff { signature })
 }
 
 #[derive(Debug, PartialEq, Eq, Hash)]
-struct Boundaries {
+struct DateDiff {
     signature: Signature,
 }
 
 #[derive(Debug, Clone, Copy)]
 enum Unit {
-    /// A multiple of so many microseconds, the first of them at an offset.
+    /// A number of microseconds, whose multiples are shifted by an offset.
     Micros(i64, i64),
     Months(i64),
     /// A number of years, in a calendar without a year 0.
     Years(i64),
 }
 
-fn unit(name: &str) -> Result<Unit> {
+fn parse_unit(name: &str) -> Result<Unit> {
     let lower = name.to_ascii_lowercase();
     Ok(match lower.strip_suffix('s').filter(|it| 2 < it.len()).unwrap_or(&lower) {
         "us" | "microsecond" | "u" => Unit::Micros(1, 0),
-        "ms" | "millisecond" | "millis" => Unit::Micros(SECOND / 1_000, 0),
-        "s" | "sec" | "second" => Unit::Micros(SECOND, 0),
-        "min" | "minute" => Unit::Micros(60 * SECOND, 0),
-        "h" | "hour" => Unit::Micros(3_600 * SECOND, 0),
-        "d" | "day" => Unit::Micros(DAY, 0),
+        "ms" | "millisecond" | "millis" => Unit::Micros(MICROS_PER_SECOND / 1_000, 0),
+        "s" | "sec" | "second" => Unit::Micros(MICROS_PER_SECOND, 0),
+        "min" | "minute" => Unit::Micros(60 * MICROS_PER_SECOND, 0),
+        "h" | "hour" => Unit::Micros(3_600 * MICROS_PER_SECOND, 0),
+        "d" | "day" => Unit::Micros(MICROS_PER_DAY, 0),
         // Weeks begin on a Monday, and 1970 on a Thursday.
-        "w" | "week" => Unit::Micros(7 * DAY, 3 * DAY),
+        "w" | "week" => Unit::Micros(7 * MICROS_PER_DAY, 3 * MICROS_PER_DAY),
         "mon" | "month" => Unit::Months(1),
         "quarter" => Unit::Months(3),
         "y" | "yr" | "year" => Unit::Months(12),
@@ -58,31 +58,31 @@ fn unit(name: &str) -> Result<Unit> {
         "millennium" => Unit::Years(1_000),
         _ => {
             let (function, value) = ("date_diff".to_owned(), format!("the unit '{name}'"));
-            let what = "units are microsecond to millennium; those of one letter are datediff's";
+            let what = "units are words from microsecond to millennium";
             let what = ClauseProblem::ArgumentValue { function, value, what };
             return Err(Error::Clause { position: None, what }.into());
         }
     })
 }
 
-/// Returns the number of the unit that a time is in.
-fn number(unit: Unit, time: i64) -> i64 {
+/// Returns the number of the unit that contains a time, counted from a fixed one.
+fn unit_index(unit: Unit, time: i64) -> i64 {
     match unit {
         Unit::Micros(width, offset) => {
             let number = (i128::from(time) + i128::from(offset)).div_euclid(width.into());
             i64::try_from(number).unwrap_or(i64::MAX)
         }
         Unit::Months(months) => {
-            let date = CivilDate::from_days(time.div_euclid(DAY));
+            let date = CivilDate::from_days(time.div_euclid(MICROS_PER_DAY));
             (date.year * 12 + i64::from(date.month) - 1).div_euclid(months)
         }
         Unit::Years(years) => {
-            (CivilDate::from_days(time.div_euclid(DAY)).year - 1).div_euclid(years)
+            (CivilDate::from_days(time.div_euclid(MICROS_PER_DAY)).year - 1).div_euclid(years)
         }
     }
 }
 
-impl ScalarUDFImpl for Boundaries {
+impl ScalarUDFImpl for DateDiff {
     fn name(&self) -> &'static str {
         "date_diff"
     }
@@ -123,17 +123,19 @@ impl ScalarUDFImpl for Boundaries {
         let units = units.as_string_view();
         let [from, to] = [cast(from, &DataType::Int64)?, cast(to, &DataType::Int64)?];
         let (from, to) = (from.as_primitive::<Int64Type>(), to.as_primitive::<Int64Type>());
-        let mut known = None::<(&str, Unit)>;
+        let mut last = None::<(&str, Unit)>;
         let mut between = |row: usize| -> Result<Option<i64>> {
             if units.is_null(row) || from.is_null(row) || to.is_null(row) {
                 return Ok(None);
             }
             let name = units.value(row);
-            let unit = match known {
+            let unit = match last {
                 Some((text, unit)) if text == name => unit,
-                _ => known.insert((name, unit(name)?)).1,
+                _ => last.insert((name, parse_unit(name)?)).1,
             };
-            Ok(Some(number(unit, to.value(row)).saturating_sub(number(unit, from.value(row)))))
+            Ok(Some(
+                unit_index(unit, to.value(row)).saturating_sub(unit_index(unit, from.value(row))),
+            ))
         };
         let counts: ArrayRef =
             Arc::new((0..rows).map(&mut between).collect::<Result<Int64Array>>()?);
