@@ -31,7 +31,7 @@ pub(crate) fn run(arguments: &VerifyArguments, session: &Session) -> Result<Exit
         repair(session)?;
     }
     let start = session.clock.monotonic_nanos();
-    let line = RefCell::new(Line::default());
+    let line = RefCell::new(ProgressLine::default());
     let show = |step: &VerifyStep<'_>| {
         if session.environment.stderr_is_terminal {
             line.borrow_mut().draw(step, session.clock.monotonic_nanos());
@@ -62,23 +62,27 @@ pub(crate) fn run(arguments: &VerifyArguments, session: &Session) -> Result<Exit
 
 /// Repairs a damaged log by ending it at the damage, and reports the commits that are lost.
 fn repair(session: &Session) -> Result<()> {
-    let Some(LogRepair { damage, lost, dropped, kept }) = repair_log(&session.disk, &session.db)?
+    let Some(LogRepair { damage, lost, dropped, saved_files }) =
+        repair_log(&session.disk, &session.db)?
     else {
         return sql::print("the log is not damaged: nothing was repaired\n");
     };
     sql::print(&format!("{}\n", printable(&sentence(&damage))))?;
-    sql::print("the log ends there now, and continues with the kept commits behind the damage\n")?;
+    sql::print("the log was ended at the damage, and continues with the records after it\n")?;
     list_lost(&lost, "given up")?;
     for table in dropped {
         sql::print(&format!("table {}: dropped, its files are gone\n", printable(&table)))?;
     }
-    for path in kept {
-        sql::print(&format!("kept: {}\n", printable(&path.display().to_string())))?;
+    for path in saved_files {
+        sql::print(&format!(
+            "the bytes that were given up are in {}\n",
+            printable(&path.display().to_string())
+        ))?;
     }
     Ok(())
 }
 
-/// Lists the commits that a repair of the log loses or has lost.
+/// Lists the commits that a repair of the log would lose, or has lost.
 fn list_lost(lost: &[LostCommits], what: &str) -> Result<()> {
     for LostCommits { table, name, first, last } in lost {
         let table = name.clone().unwrap_or_else(|| format!("#{table}"));
@@ -89,12 +93,12 @@ fn list_lost(lost: &[LostCommits], what: &str) -> Result<()> {
         sql::print(&format!("{what}: {commits} of table {}\n", printable(&table)))?;
     }
     if lost.is_empty() {
-        sql::print(&format!("{what}: no commit whose record can be read\n"))?;
+        sql::print(&format!("{what}: no known commit\n"))?;
     }
     Ok(())
 }
 
-/// True if a repair of the log removes the problem.
+/// Returns true if a repair of the log removes the problem.
 fn is_of_log(problem: &StorageError) -> bool {
     use Corruption::{CutLog, DamagedGroup, DamagedLogHeader, DurableGroup};
     let StorageError::Corrupt { what, .. } = problem else { return false };
@@ -118,11 +122,11 @@ fn totals(report: &VerifyReport, nanos: u64) -> String {
 
 /// The progress line on a terminal, removed at the end.
 #[derive(Default)]
-struct Line {
+struct ProgressLine {
     drawn_nanos: Option<u64>,
 }
 
-impl Line {
+impl ProgressLine {
     fn draw(&mut self, step: &VerifyStep<'_>, now_nanos: u64) {
         if self.drawn_nanos.is_some_and(|drawn| now_nanos < drawn + REDRAW_NANOS) {
             return;

@@ -260,13 +260,13 @@ impl<'a> NewFile<'a> {
         write_head(disk, dir, *log, *first).map_err(&failed)?;
         let published = disk.rename(&self.temporary, &self.path);
         published.and_then(|()| disk.sync_dir(dir)).map_err(&failed)?;
-        let mut kept = Vec::new();
+        let mut saved = Vec::new();
         for (path, name) in aside {
             let to = lost_name(disk, &name)?;
             disk.rename(&path, &to).map_err(&failed)?;
-            kept.push(to);
+            saved.push(to);
         }
         disk.sync_dir(dir).map_err(failed)?;
-        Ok(kept)
+        Ok(saved)
     }
 }

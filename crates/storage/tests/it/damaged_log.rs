@@ -246,11 +246,16 @@ fn a_repair_keeps_what_it_gives_up() {
     let bytes: Vec<_> = lost.iter().map(|path| disk.read(path).unwrap()).collect();
     disk.truncate(&logs[0], 4 * PAGE);
     let repair = repair(&disk).unwrap().unwrap();
-    let is_kept = |path: &Path| repair.kept.iter().any(|kept| path.starts_with(kept));
+    let is_kept = |path: &Path| repair.saved_files.iter().any(|kept| path.starts_with(kept));
     let kept = everything(&disk).into_iter().filter(|(path, _)| is_kept(path));
     let kept: Vec<_> = kept.map(|(_, bytes)| bytes).collect();
     for (path, bytes) in lost.iter().zip(&bytes) {
-        assert!(kept.contains(bytes), "open_repair-1: {}: {:?}", path.display(), repair.kept);
+        assert!(
+            kept.contains(bytes),
+            "open_repair-1: {}: {:?}",
+            path.display(),
+            repair.saved_files
+        );
     }
     let database = open(&disk);
     let names: Vec<String> = database.tables().into_iter().map(|table| table.name).collect();
@@ -258,7 +263,7 @@ fn a_repair_keeps_what_it_gives_up() {
     assert!(names.contains(&"t11".to_owned()), "what was not cut is taken over: {names:?}");
     assert!(!names.contains(&"t4".to_owned()), "{names:?}");
     drop(database);
-    assert!(repair.kept.iter().all(|path| disk.exists(path).unwrap()), "open_repair-1");
+    assert!(repair.saved_files.iter().all(|path| disk.exists(path).unwrap()), "open_repair-1");
 }
 
 #[test]

@@ -181,7 +181,10 @@ fn a_cut_log_is_refused_and_can_be_repaired() {
     run.fails(5, &["1 problem found"]);
     assert!((world.stored(), world.logged()) == files, "nothing is written");
     let text = world.run(&["verify", "--repair"]).succeeds();
-    assert!(text.contains("the log ends there now") && text.contains("no problems"), "{text}");
+    assert!(
+        text.contains("the log was ended at the damage") && text.contains("no problems"),
+        "{text}"
+    );
     assert!(world.run(&["verify"]).succeeds().contains("no problems"));
     world.run(&["sql", "CREATE TABLE u (ts TIMESTAMP, n INT) TIMESTAMP(ts)"]).succeeds();
     assert!(world.run(&["tables"]).succeeds().contains('u'));

@@ -38,7 +38,7 @@ pub struct LogRepair {
     /// Tables whose directories no longer exist, because a commit after the damage dropped them.
     pub dropped: Vec<String>,
     /// The files and directories with the bytes that were given up (open_repair-1).
-    pub kept: Vec<PathBuf>,
+    pub saved_files: Vec<PathBuf>,
 }
 
 /// The place of the damage in a log.
@@ -158,14 +158,14 @@ pub fn repair_log(disk: &Arc<dyn Disk>, dir: &Path) -> Result<Option<LogRepair>>
         file.push(Record { ops: gone.iter().map(op).collect() })?;
     }
     file.finish(disk.as_ref(), &log)?;
-    let mut kept = keep_unnamed(disk, &paths, offline, damage.lsn)?;
-    kept.extend(file.publish(disk.as_ref(), &log)?);
+    let mut saved_files = save_unnamed(disk, &paths, offline, damage.lsn)?;
+    saved_files.extend(file.publish(disk.as_ref(), &log)?);
     let dropped = gone.into_iter().map(|(_, name)| name).collect();
-    Ok(Some(LogRepair { damage: damage.error, lost, dropped, kept }))
+    Ok(Some(LogRepair { damage: damage.error, lost, dropped, saved_files }))
 }
 
 /// Moves files away that only commits after the damage name: opening would remove them.
-fn keep_unnamed(
+fn save_unnamed(
     disk: &Arc<dyn Disk>,
     paths: &Paths,
     offline: OfflineTables<'_>,
@@ -181,7 +181,7 @@ fn keep_unnamed(
     }
     let failed = Error::disk("keep files that are given up");
     let home = paths.root().join("lost").join(lsn.0.to_string());
-    let mut kept = Vec::new();
+    let mut saved = Vec::new();
     let place = |path: &Path| {
         let inside = path.strip_prefix(paths.root()).expect("it is a file of the database");
         home.join(inside)
@@ -195,7 +195,7 @@ fn keep_unnamed(
         let parent = to.parent().expect("it is in a directory");
         disk.create_dir_all(parent).map_err(&failed)?;
         disk.rename(path, &to).map_err(&failed)?;
-        kept.push(to);
+        saved.push(to);
     }
     // Symbols that only those files use are cut off by the next open.
     for path in garbage.truncations.keys() {
@@ -205,7 +205,7 @@ fn keep_unnamed(
         let bytes = disk.read(path).map_err(&failed)?;
         let file = disk.open(&to, OpenMode::CreateOrTruncate).map_err(&failed)?;
         file.write_all_at(&bytes, 0).and_then(|()| file.sync_data()).map_err(&failed)?;
-        kept.push(to);
+        saved.push(to);
     }
-    Ok(kept)
+    Ok(saved)
 }
