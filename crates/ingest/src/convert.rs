@@ -1,5 +1,5 @@
-//! Converts fields of text to values, a column of a parsed batch at a time, with a parser that is
-//! chosen once a column.
+//! Conversion of text fields to values, one column of a parsed batch at a time; the parser is
+//! chosen once for each column.
 //!
 //! - An unquoted empty field is NULL, and so is the given NULL text; `""` is empty text, and
 //!   NULL in a column that is not text.
@@ -107,8 +107,8 @@ pub(crate) struct TextColumn {
     interned_max: usize,
     policy: Interning,
     bytes_max: usize,
-    /// Texts of at most this many bytes need no check of their length.
-    bytes_fine: usize,
+    /// Texts of at most this many bytes need no length check.
+    bytes_unchecked: usize,
     length: Option<TextLength>,
     is_binary: bool,
 }
@@ -262,9 +262,16 @@ impl Parser {
         let interner = Interner::default();
         let (length, is_binary) = (column.length, column.column.ty == ColumnType::Binary);
         // A text never has more characters than bytes.
-        let bytes_fine = length.map_or(bytes_max, |length| bytes_max.min(length.max as usize));
-        let column =
-            TextColumn { interner, interned_max, policy, bytes_max, bytes_fine, length, is_binary };
+        let bytes_unchecked = length.map_or(bytes_max, |length| bytes_max.min(length.max as usize));
+        let column = TextColumn {
+            interner,
+            interned_max,
+            policy,
+            bytes_max,
+            bytes_unchecked,
+            length,
+            is_binary,
+        };
         Parser::Text(Box::new(column))
     }
 }
@@ -380,7 +387,7 @@ impl<'a> Cells<'a> {
     /// Parses every cell of an integer column: plain digits by the fast path, all others by
     /// `parse`. `narrow` converts a value that is within the bounds.
     #[inline]
-    fn each_integer<T: Default>(
+    fn parse_integers<T: Default>(
         &mut self,
         values: &mut Vec<T>,
         nulls: &mut Vec<u32>,
@@ -390,7 +397,7 @@ impl<'a> Cells<'a> {
     ) {
         if self.rows.null_text.is_some() {
             // The text of NULL may be a number.
-            return self.each(values, nulls, parse);
+            return self.parse_cells(values, nulls, parse);
         }
         let mut plain = PlainIntegers::NONE;
         plain.read(self.kernel, self.rows, self.source, bounds);
@@ -405,7 +412,7 @@ impl<'a> Cells<'a> {
                     1 => narrow(number),
                     _ => {
                         let (start, end) = self.bounds(place);
-                        self.one(eight * 8 + row, start, end, nulls, &parse)
+                        self.parse_cell(eight * 8 + row, start, end, nulls, &parse)
                     }
                 };
                 values.push(value);
@@ -415,7 +422,7 @@ impl<'a> Cells<'a> {
 
     /// The value of one cell of a column that is not text.
     #[inline]
-    fn one<T: Default>(
+    fn parse_cell<T: Default>(
         &mut self,
         row: usize,
         start: usize,
@@ -439,8 +446,9 @@ impl<'a> Cells<'a> {
         T::default()
     }
 
-    /// Does the work of `one` for a field with doubled quotes. Of the types that are not text only
-    /// a timestamp whose pattern has a quote can be written so, but each type has its own error.
+    /// Does the work of `parse_cell` for a field with doubled quotes. Of the types that are not
+    /// text, only a timestamp whose pattern has a quote can be written so, but each type has its own
+    /// error.
     #[cold]
     fn doubled<T: Default>(
         &mut self,
@@ -469,7 +477,7 @@ impl<'a> Cells<'a> {
 
     /// Parses every cell of a column that is not text.
     #[inline]
-    fn each<T: Default>(
+    fn parse_cells<T: Default>(
         &mut self,
         values: &mut Vec<T>,
         nulls: &mut Vec<u32>,
@@ -478,7 +486,7 @@ impl<'a> Cells<'a> {
         values.reserve(self.rows.rows.len());
         for (row, &place) in self.rows.rows.iter().enumerate() {
             let (start, end) = self.bounds(place);
-            values.push(self.one(row, start, end, nulls, &mut parse));
+            values.push(self.parse_cell(row, start, end, nulls, &mut parse));
         }
     }
 }
@@ -529,16 +537,16 @@ impl ColumnParser {
             (Parser::Timestamp(parser), Values::W8(values))
                 if self.is_guess && parser.unit() == TimeUnit::Micros =>
             {
-                cells.each(values, nulls, |text| match exact::is_finer_than_micros(text) {
+                cells.parse_cells(values, nulls, |text| match exact::is_finer_than_micros(text) {
                     true => Err(CellError::Altered),
                     false => parser.parse(text).map(i64::cast_unsigned),
                 });
             }
             (Parser::Timestamp(parser), Values::W8(values)) => {
-                cells.each(values, nulls, |text| parser.parse(text).map(i64::cast_unsigned));
+                cells.parse_cells(values, nulls, |text| parser.parse(text).map(i64::cast_unsigned));
             }
             (Parser::Date(parser), Values::W4(values)) => {
-                cells.each(values, nulls, |text| parser.parse(text).map(i32::cast_unsigned));
+                cells.parse_cells(values, nulls, |text| parser.parse(text).map(i32::cast_unsigned));
             }
             (Parser::Value, values) if self.is_guess => {
                 convert_guessed(self.layout.column.ty, cells, values, nulls);
@@ -566,7 +574,7 @@ const EXACT: Bounds = Bounds { min: i64::MIN, max: i64::MAX, zeros: Zeros::NotPl
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
-    reason = "`each_integer` narrows what is within the bounds"
+    reason = "`parse_integers` narrows what is within the bounds"
 )]
 fn convert_values(
     ty: ColumnType,
@@ -576,62 +584,62 @@ fn convert_values(
 ) {
     match (ty, values) {
         (ColumnType::Boolean, Values::W1(v)) => {
-            cells.each(v, nulls, |text| parse::parse_bool(text).map(u8::from));
+            cells.parse_cells(v, nulls, |text| parse::parse_bool(text).map(u8::from));
         }
         (ColumnType::Int8, Values::W1(v)) => {
             let (bounds, narrow) = within!(i8, u8);
-            cells.each_integer(v, nulls, bounds, narrow, |text| {
+            cells.parse_integers(v, nulls, bounds, narrow, |text| {
                 parse::parse_i8(text).map(i8::cast_unsigned)
             });
         }
         (ColumnType::Int16, Values::W2(v)) => {
             let (bounds, narrow) = within!(i16, u16);
-            cells.each_integer(v, nulls, bounds, narrow, |text| {
+            cells.parse_integers(v, nulls, bounds, narrow, |text| {
                 parse::parse_i16(text).map(i16::cast_unsigned)
             });
         }
         (ColumnType::Int32, Values::W4(v)) => {
             let (bounds, narrow) = within!(i32, u32);
-            cells.each_integer(v, nulls, bounds, narrow, |text| {
+            cells.parse_integers(v, nulls, bounds, narrow, |text| {
                 parse::parse_i32(text).map(i32::cast_unsigned)
             });
         }
         (ColumnType::Int64, Values::W8(v)) => {
             let (bounds, narrow) = within!(i64, u64);
-            cells.each_integer(v, nulls, bounds, narrow, |text| {
+            cells.parse_integers(v, nulls, bounds, narrow, |text| {
                 parse::parse_i64(text).map(i64::cast_unsigned)
             });
         }
         (ColumnType::UInt8, Values::W1(v)) => {
             let (bounds, narrow) = within!(u8, u8);
-            cells.each_integer(v, nulls, bounds, narrow, parse::parse_u8);
+            cells.parse_integers(v, nulls, bounds, narrow, parse::parse_u8);
         }
         (ColumnType::UInt16, Values::W2(v)) => {
             let (bounds, narrow) = within!(u16, u16);
-            cells.each_integer(v, nulls, bounds, narrow, parse::parse_u16);
+            cells.parse_integers(v, nulls, bounds, narrow, parse::parse_u16);
         }
         (ColumnType::UInt32, Values::W4(v)) => {
             let (bounds, narrow) = within!(u32, u32);
-            cells.each_integer(v, nulls, bounds, narrow, parse::parse_u32);
+            cells.parse_integers(v, nulls, bounds, narrow, parse::parse_u32);
         }
         (ColumnType::UInt64, Values::W8(v)) => {
-            cells.each_integer(v, nulls, NOT_NEGATIVE, i64::cast_unsigned, parse::parse_u64)
+            cells.parse_integers(v, nulls, NOT_NEGATIVE, i64::cast_unsigned, parse::parse_u64)
         }
         (ColumnType::Float32, Values::W4(v)) => {
-            cells.each(v, nulls, |text| parse::parse_f32(text).map(f32::to_bits));
+            cells.parse_cells(v, nulls, |text| parse::parse_f32(text).map(f32::to_bits));
         }
         (ColumnType::Float64, Values::W8(v)) => {
-            cells.each(v, nulls, |text| parse::parse_f64(text).map(f64::to_bits));
+            cells.parse_cells(v, nulls, |text| parse::parse_f64(text).map(f64::to_bits));
         }
         (ColumnType::Decimal { precision, scale }, Values::W16(v)) => {
-            cells.each(v, nulls, |text| {
+            cells.parse_cells(v, nulls, |text| {
                 parse::parse_decimal(text, precision, scale).map(i128::cast_unsigned)
             });
         }
         (ColumnType::Uuid, Values::W16(v)) => {
-            cells.each(v, nulls, |text| parse::parse_uuid(text).map(u128::from_le_bytes));
+            cells.parse_cells(v, nulls, |text| parse::parse_uuid(text).map(u128::from_le_bytes));
         }
-        (ColumnType::Ipv4, Values::W4(v)) => cells.each(v, nulls, parse::parse_ipv4),
+        (ColumnType::Ipv4, Values::W4(v)) => cells.parse_cells(v, nulls, parse::parse_ipv4),
         _ => unreachable!("a parsed batch has the layout of its parsers"),
     }
 }
@@ -645,18 +653,18 @@ fn convert_guessed(
 ) {
     match (ty, values) {
         (ColumnType::Boolean, Values::W1(v)) => {
-            cells.each(v, nulls, |text| exact::exact_bool(text).map(u8::from));
+            cells.parse_cells(v, nulls, |text| exact::exact_bool(text).map(u8::from));
         }
         (ColumnType::Int64, Values::W8(v)) => {
-            cells.each_integer(v, nulls, EXACT, i64::cast_unsigned, |text| {
+            cells.parse_integers(v, nulls, EXACT, i64::cast_unsigned, |text| {
                 exact::exact_i64(text).map(i64::cast_unsigned)
             });
         }
         (ColumnType::Float64, Values::W8(v)) => {
-            cells.each(v, nulls, |text| exact::exact_f64(text).map(f64::to_bits));
+            cells.parse_cells(v, nulls, |text| exact::exact_f64(text).map(f64::to_bits));
         }
         (ColumnType::Uuid, Values::W16(v)) => {
-            cells.each(v, nulls, |text| exact::exact_uuid(text).map(u128::from_le_bytes));
+            cells.parse_cells(v, nulls, |text| exact::exact_uuid(text).map(u128::from_le_bytes));
         }
         (ty, values) => convert_values(ty, cells, values, nulls),
     }
@@ -694,8 +702,8 @@ impl TextColumn {
     /// The cell of a text that stands at `place`.
     #[inline]
     fn cell(&mut self, cells: &mut Cells<'_>, row: usize, text: &[u8], place: Place) -> Cell {
-        let is_fine = cells.rows.is_checked && text.len() <= self.bytes_fine;
-        if !is_fine && let Err(error) = self.check(text) {
+        let is_valid = cells.rows.is_checked && text.len() <= self.bytes_unchecked;
+        if !is_valid && let Err(error) = self.check(text) {
             cells.add_error(row, Reason::Cell(error));
             return Cell::NULL;
         }
