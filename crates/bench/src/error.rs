@@ -84,8 +84,8 @@ pub enum Error {
     NoAnswer { purpose: &'static str, address: String, timeout: Duration },
     #[error("ask {url}")]
     Http { url: String, source: Box<ureq::Error> },
-    #[error("{url} answers {status}: {words}")]
-    Refused { url: String, status: u16, words: String },
+    #[error("{url} answers {status}: {body}")]
+    Refused { url: String, status: u16, body: String },
     #[error("connect to PostgreSQL at {address}")]
     ConnectPostgres { address: String, source: Box<tokio_postgres::Error> },
     #[error("{purpose}")]

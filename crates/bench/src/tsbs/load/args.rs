@@ -120,7 +120,7 @@ pub struct LoadArguments {
     /// Consistency of writes to a cluster of InfluxDB 1: any, one, quorum or all
     #[arg(long, help_heading = OTHERS, value_name = "WORD", default_value = "all")]
     pub(crate) consistency: String,
-    /// Time between two attempts when InfluxDB answers 429 or 503
+    /// Time between two attempts when InfluxDB asks for a delay
     #[arg(long, help_heading = OTHERS, value_name = "TIME", default_value = "1s",
           value_parser = duration)]
     pub(crate) backoff: Duration,

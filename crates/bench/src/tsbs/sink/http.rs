@@ -1,5 +1,4 @@
-//! The part of HTTP/1.1 that a sink needs: bodies with a length or in chunks, persistent
-//! connections.
+//! The HTTP/1.1 server of a sink: bodies with a length or in chunks, and persistent connections.
 
 use std::io::{self, BufRead, BufReader, ErrorKind, Read};
 use std::net::TcpStream;
@@ -13,7 +12,7 @@ const HEAD_BYTES_MAX: u64 = 64 * 1024;
 
 enum Body {
     Length(u64),
-    Pieces,
+    Chunked,
 }
 
 /// Answers 204 to every request, after its last byte.
@@ -23,8 +22,8 @@ pub(super) fn serve(stream: TcpStream, shared: &Shared) -> io::Result<()> {
     while let Some(body) = read_head(&mut reader, &stream)? {
         match body {
             Body::Length(length) => take(&mut reader, length, shared, &mut discard)?,
-            Body::Pieces => loop {
-                let length = read_piece_length(&mut reader)?;
+            Body::Chunked => loop {
+                let length = read_chunk_length(&mut reader)?;
                 take(&mut reader, length, shared, &mut discard)?;
                 // Each chunk ends with a line break, and so does the body after the last one.
                 read_line(&mut reader)?;
@@ -52,7 +51,7 @@ fn read_head(reader: &mut BufReader<&TcpStream>, stream: &TcpStream) -> io::Resu
             ("content-length", length) => {
                 body = Body::Length(length.parse().map_err(|_| ErrorKind::InvalidData)?);
             }
-            ("transfer-encoding", "chunked") => body = Body::Pieces,
+            ("transfer-encoding", "chunked") => body = Body::Chunked,
             ("expect", _) => write_status(stream, "100 Continue")?,
             _ => {}
         }
@@ -60,7 +59,7 @@ fn read_head(reader: &mut BufReader<&TcpStream>, stream: &TcpStream) -> io::Resu
     Ok(Some(body))
 }
 
-fn read_piece_length(reader: &mut BufReader<&TcpStream>) -> io::Result<u64> {
+fn read_chunk_length(reader: &mut BufReader<&TcpStream>) -> io::Result<u64> {
     let line = read_line(reader)?;
     let digits = line.split(';').next().unwrap_or_default().trim();
     u64::from_str_radix(digits, 16).map_err(|_| ErrorKind::InvalidData.into())
@@ -72,7 +71,7 @@ fn read_line(reader: &mut BufReader<&TcpStream>) -> io::Result<String> {
     Ok(line)
 }
 
-/// Takes a body, or a chunk of one.
+/// Reads and discards a body, or a chunk of one, and counts its bytes and rows.
 fn take(
     reader: &mut BufReader<&TcpStream>,
     mut length: u64,

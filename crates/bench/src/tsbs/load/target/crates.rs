@@ -1,5 +1,5 @@
-//! CrateDB over `_sql`, with many rows in a statement: tags as one object, the time, a double for
-//! each field.
+//! CrateDB as a target, over `_sql`, with many rows in a statement: tags as one object, the time,
+//! and a double for each field.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -165,16 +165,12 @@ impl Connection for BulkConnection {
             );
             let answer = execute(&self.http, &json!({"stmt": statement, "bulk_args": rows}))?;
             let results = answer["results"].as_array().map_or(&[][..], Vec::as_slice);
-            let taken = results.iter().filter(|result| result["rowcount"] == 1).count() as u64;
-            acked.fetch_add(taken, Relaxed);
-            if taken != rows.len() as u64 {
+            let inserted = results.iter().filter(|result| result["rowcount"] == 1).count() as u64;
+            acked.fetch_add(inserted, Relaxed);
+            if inserted != rows.len() as u64 {
                 let failed = results.iter().find(|result| result["rowcount"] != 1);
-                let words = failed.map_or_else(String::new, Value::to_string);
-                return Err(Error::Refused {
-                    url: self.http.base().to_owned(),
-                    status: 200,
-                    words,
-                });
+                let body = failed.map_or_else(String::new, Value::to_string);
+                return Err(Error::Refused { url: self.http.base().to_owned(), status: 200, body });
             }
         }
         Ok(())

@@ -9,7 +9,7 @@ use crate::error::{Error, Result};
 use crate::tsbs::load::args::PlaceArguments;
 
 /// Most characters of a server's error text that are shown.
-const WORDS_MAX: usize = 300;
+const BODY_CHARS_MAX: usize = 300;
 
 #[derive(Clone)]
 pub(super) struct Http {
@@ -51,8 +51,8 @@ impl Http {
     /// Adds name and password to every request, if there are any.
     pub(super) fn authorized(mut self, place: &PlaceArguments) -> Http {
         if let Some(user) = &place.user {
-            let words = format!("{user}:{}", place.pass.as_deref().unwrap_or_default());
-            self.add_header("Authorization", format!("Basic {}", base64(words.as_bytes())));
+            let credentials = format!("{user}:{}", place.pass.as_deref().unwrap_or_default());
+            self.add_header("Authorization", format!("Basic {}", base64(credentials.as_bytes())));
         }
         self
     }
@@ -69,8 +69,8 @@ impl Http {
 
     /// Returns the body of an answer whose status is a success.
     pub(super) fn post(&self, path: &str, body: &[u8]) -> Result<String> {
-        let (status, words) = self.post_any(path, body)?;
-        self.expect_good(path, status, words)
+        let (status, body) = self.post_any(path, body)?;
+        self.expect_good(path, status, body)
     }
 
     pub(super) fn get_any(&self, path: &str) -> Result<(u16, String)> {
@@ -82,13 +82,13 @@ impl Http {
         read(url, request.call())
     }
 
-    pub(super) fn expect_good(&self, path: &str, status: u16, words: String) -> Result<String> {
+    pub(super) fn expect_good(&self, path: &str, status: u16, body: String) -> Result<String> {
         if (200..300).contains(&status) {
-            return Ok(words);
+            return Ok(body);
         }
-        let words = words.trim().chars().take(WORDS_MAX).collect();
+        let body = body.trim().chars().take(BODY_CHARS_MAX).collect();
         let path = path.split('?').next().unwrap_or_default();
-        Err(Error::Refused { url: format!("{}{path}", self.base), status, words })
+        Err(Error::Refused { url: format!("{}{path}", self.base), status, body })
     }
 }
 

@@ -71,8 +71,8 @@ fn influxql(table: &str) -> Vec<String> {
 fn count_by_influxql(http: &Http, db: &str, table: &str) -> Result<u64> {
     let query = percent_encoded(&influxql(table).join("; "));
     let path = format!("/query?db={}&q={query}", percent_encoded(db));
-    let (status, words) = http.get_any(&path)?;
-    let text = http.expect_good(&path, status, words)?;
+    let (status, body) = http.get_any(&path)?;
+    let text = http.expect_good(&path, status, body)?;
     read_influxql(&text).ok_or_else(|| bad_answer("count", text))
 }
 

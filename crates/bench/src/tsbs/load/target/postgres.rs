@@ -1,5 +1,6 @@
-//! PostgreSQL and TimescaleDB, by COPY or INSERT: a table `tags`, and for each measurement one with
-//! the time, the id of its tags, further tags as JSON, and a double for each field.
+//! PostgreSQL and TimescaleDB as targets, by COPY or INSERT: a table `tags`, and for each
+//! measurement a table with the time, the id of its tags, further tags as JSON, and a double for
+//! each field.
 
 mod schema;
 mod rows;
@@ -24,7 +25,7 @@ use crate::tsbs::pipeline::lock;
 pub(super) struct Postgres {
     /// Connection settings for the database that is loaded.
     config: Config,
-    patience: Patience,
+    server: Server,
     db: String,
     create: bool,
     abort_on_exist: bool,
@@ -41,17 +42,17 @@ pub(super) struct Postgres {
 struct Session {
     runtime: Runtime,
     client: Client,
-    patience: Patience,
+    server: Server,
 }
 
-/// The time limit of requests to the server.
+/// The address of the server, and the time limit of requests to it.
 #[derive(Clone)]
-struct Patience {
+struct Server {
     address: String,
     timeout: Duration,
 }
 
-impl Patience {
+impl Server {
     fn wait<T>(
         &self,
         runtime: &Runtime,
@@ -66,20 +67,20 @@ impl Patience {
 }
 
 impl Session {
-    fn open(config: &Config, patience: &Patience) -> Result<Session> {
+    fn open(config: &Config, server: &Server) -> Result<Session> {
         let runtime = Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(|source| Error::Thread { source })?;
         let purpose = "connect to PostgreSQL";
         let connect = async {
             config.connect(NoTls).await.map_err(|source| Error::ConnectPostgres {
-                address: patience.address.clone(),
+                address: server.address.clone(),
                 source: Box::new(source),
             })
         };
-        let (client, connection) = patience.wait(&runtime, purpose, connect)?;
+        let (client, connection) = server.wait(&runtime, purpose, connect)?;
         // An error of the connection is also reported to the client.
         runtime.spawn(async { drop(connection.await) });
-        Ok(Session { runtime, client, patience: patience.clone() })
+        Ok(Session { runtime, client, server: server.clone() })
     }
 
     fn wait<T>(
@@ -88,7 +89,7 @@ impl Session {
         work: impl Future<Output = Result<T, tokio_postgres::Error>>,
     ) -> Result<T> {
         let work = async { work.await.map_err(failed(purpose)) };
-        self.patience.wait(&self.runtime, purpose, work)
+        self.server.wait(&self.runtime, purpose, work)
     }
 
     fn execute(&self, purpose: &'static str, statements: &str) -> Result<()> {
@@ -117,7 +118,7 @@ impl Postgres {
         let address = format!("{}:{port}", place.host);
         Postgres {
             config,
-            patience: Patience { address, timeout: arguments.timeout },
+            server: Server { address, timeout: arguments.timeout },
             db: arguments.db_name.clone(),
             create: arguments.do_create_db,
             abort_on_exist: arguments.do_abort_on_exist,
@@ -135,7 +136,7 @@ impl Postgres {
         }
         let mut config = self.config.clone();
         config.dbname("postgres");
-        let session = Session::open(&config, &self.patience)?;
+        let session = Session::open(&config, &self.server)?;
         let name = quoted(&self.db);
         let literal = self.db.replace('\'', "''");
         let statement = format!("SELECT count(*) FROM pg_database WHERE datname = '{literal}'");
@@ -153,7 +154,7 @@ impl Postgres {
 
 impl Target for Postgres {
     fn place(&self) -> String {
-        self.patience.address.clone()
+        self.server.address.clone()
     }
 
     fn layout(&self) -> RowLayout {
@@ -175,7 +176,7 @@ impl Target for Postgres {
     fn prepare(&self, header: Option<&Header>) -> Result<()> {
         let header = header.expect("rows of two lines have a header");
         self.create_database()?;
-        let session = Session::open(&self.config, &self.patience)?;
+        let session = Session::open(&self.config, &self.server)?;
         let exists = session.count("SELECT count(*) FROM pg_tables WHERE tablename = 'tags'")?;
         if exists == 0 {
             session.execute("create the tables", &self.schema.statements(header))?;
@@ -189,7 +190,7 @@ impl Target for Postgres {
     fn connect(&self) -> Result<Box<dyn Connection>> {
         let header = lock(&self.header).clone().expect("prepared before");
         Ok(Box::new(RowConnection {
-            session: Session::open(&self.config, &self.patience)?,
+            session: Session::open(&self.config, &self.server)?,
             header,
             all: Arc::clone(&self.tags),
             known: KnownTags::default(),
@@ -203,7 +204,7 @@ impl Target for Postgres {
         let mut counting = lock(&self.counting);
         let session = match counting.take() {
             Some(session) => session,
-            None => Session::open(&self.config, &self.patience)?,
+            None => Session::open(&self.config, &self.server)?,
         };
         let literal = table.replace('\'', "''");
         let exists = format!("SELECT count(*) FROM pg_tables WHERE tablename = '{literal}'");
@@ -263,6 +264,6 @@ impl Connection for RowConnection {
             }
             Ok(())
         };
-        self.session.patience.wait(&self.session.runtime, "write rows", work)
+        self.session.server.wait(&self.session.runtime, "write rows", work)
     }
 }

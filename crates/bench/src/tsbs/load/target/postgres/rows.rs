@@ -1,4 +1,4 @@
-//! Rows and tags for PostgreSQL: by COPY in its binary form, or by INSERT.
+//! Writers of rows and tags to PostgreSQL: by binary COPY, or by INSERT.
 
 use std::fmt::Write;
 use std::pin::pin;
@@ -37,7 +37,7 @@ pub(super) async fn copy_tags(
         for ((_, value), (_, is_text)) in pairs(base).zip(&header.tags) {
             let number = if *is_text { None } else { float(value)? };
             let text = (*is_text && !value.is_empty()).then_some(value);
-            texts.push((*is_text, text, number.map(single)));
+            texts.push((*is_text, text, number.map(to_f32)));
         }
         let mut values: Vec<&(dyn ToSql + Sync)> = vec![&id];
         values.extend(texts.iter().map(|(is_text, text, number)| {
@@ -64,7 +64,7 @@ pub(super) async fn insert_json_tags(
             let value = match (value.is_empty(), *is_text) {
                 (true, _) => Value::Null,
                 (false, true) => value.into(),
-                (false, false) => number(value)?,
+                (false, false) => json_number(value)?,
             };
             object.insert(key.to_owned(), value);
         }
@@ -78,7 +78,7 @@ pub(super) async fn insert_json_tags(
 }
 
 /// Returns a number as JSON; `1500` stays a whole number.
-fn number(text: &str) -> Result<Value> {
+fn json_number(text: &str) -> Result<Value> {
     serde_json::from_str(text).ok().filter(Value::is_number).ok_or_else(|| Error::BadValue {
         place: "a tag",
         expected: "number",
@@ -124,7 +124,7 @@ pub(super) async fn copy_rows(
     let mut writer = pin!(BinaryCopyInWriter::new(sink, &types));
     let mut cells = Vec::new();
     for (id, row) in rows {
-        let (time, id, extra) = (time(row.ts), id.cast_signed(), json(row.extra));
+        let (time, id, extra) = (system_time(row.ts), id.cast_signed(), json(row.extra));
         let tag = first_tag(row);
         read_cells(row, fields.len(), &mut cells)?;
         let mut values: Vec<&(dyn ToSql + Sync)> = vec![&time, &id, &extra];
@@ -151,11 +151,11 @@ pub(super) async fn insert_rows(
         let comma = if index == 0 { "" } else { "," };
         let extra = json(row.extra);
         write!(statement, "{comma}('{}',{id},{}", Nanos(row.ts), literal(extra.as_deref()))
-            .expect("memory takes it");
+            .expect("a String takes everything");
         read_cells(row, fields.len(), &mut cells)?;
         for cell in &cells {
             match cell {
-                Some(cell) => write!(statement, ",{cell}").expect("memory takes it"),
+                Some(cell) => write!(statement, ",{cell}").expect("a String takes everything"),
                 None => statement.push_str(",NULL"),
             }
         }
@@ -182,12 +182,12 @@ fn read_cells(row: &TaggedRow<'_>, fields: usize, cells: &mut Vec<Option<f64>>) 
     Ok(())
 }
 
-fn time(ts: i64) -> SystemTime {
-    let distance = Duration::from_nanos(ts.unsigned_abs());
-    if ts < 0 { UNIX_EPOCH - distance } else { UNIX_EPOCH + distance }
+fn system_time(ts_nanos: i64) -> SystemTime {
+    let distance = Duration::from_nanos(ts_nanos.unsigned_abs());
+    if ts_nanos < 0 { UNIX_EPOCH - distance } else { UNIX_EPOCH + distance }
 }
 
 #[expect(clippy::cast_possible_truncation, reason = "the tag was a 32-bit float")]
-fn single(number: f64) -> f32 {
+fn to_f32(number: f64) -> f32 {
     number as f32
 }
