@@ -3,10 +3,10 @@
 //!
 //! - sql-1. Only results go to standard output, unless they are a table for people: then the
 //!   messages of statements without rows stand between them.
-//! - The first statement that fails ends a script; those before it stay done.
-//! - sql-2. A reader that goes away ends the command quietly, as done.
+//! - The first statement that fails ends a script; the statements before it keep their effect.
+//! - sql-2. If the reader of standard output closes it, the command ends without an error.
 //!
-//! If a server has the database open, `--url` asks the server, and the same rules hold.
+//! If a server has the database open, `--url` sends the statements to it, under the same rules.
 
 mod runner;
 mod running;
@@ -38,8 +38,8 @@ use crate::session::Session;
 use crate::tell;
 use crate::text::{counted, elapsed};
 
-/// Share of RAM that queries take before they spill, without `--memory`: one part in this many.
-const MEMORY_PART: u64 = 2;
+/// Without `--memory`, queries take RAM divided by this before they spill.
+const MEMORY_DIVISOR: u64 = 2;
 
 pub(crate) fn run(arguments: &SqlArguments, session: &Session) -> Result<Exit> {
     let is_prompt = arguments.statement.is_none()
@@ -123,7 +123,7 @@ fn start_embedded(arguments: &SqlArguments, session: &Session) -> Result<Runner>
     Runner::embedded(database, &options, program, clock, memory)
 }
 
-/// Advises to ask a server: it is probably the process that has the database open.
+/// Advises to use `--url`: the process that has the database open is probably a server.
 fn advise_url(error: Error) -> Error {
     match error {
         Error::Storage(source @ StorageError::InUse { .. }) => Error::AskServer { source },
@@ -153,7 +153,7 @@ fn engine_options(
     timeout: Option<Timeout>,
     session: &Session,
 ) -> EngineOptions {
-    let memory = ByteCount(session.environment.memory.0 / MEMORY_PART);
+    let memory = ByteCount(session.environment.memory.0 / MEMORY_DIVISOR);
     let threads = resources.threads.unwrap_or(session.environment.cores);
     let memory_max = resources.memory.unwrap_or(memory);
     let spill_dir = session.db.join("scratch").join("query");

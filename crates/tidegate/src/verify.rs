@@ -1,4 +1,4 @@
-//! `tidegate verify`: reads and checks every byte of the database.
+//! `tidegate verify`: reads and checks every byte of a database.
 //!
 //! It does not open the database, and writes nothing unless a damaged log is to be repaired. It
 //! lists the problems on standard output, a line each, and the exit code says whether there were

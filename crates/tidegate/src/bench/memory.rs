@@ -1,7 +1,7 @@
 //! Memory and kernel measurements: sums, copies, counts of codes, the index of a CSV.
 //!
-//! Each loop goes over its whole buffer, first on one thread, then on all threads with a part of
-//! the buffer each. The thread that allocates a buffer writes it before anything is measured
+//! Each loop reads its whole buffer, first on one thread, then on all threads, each of which has a
+//! part of the buffer. The thread that allocates a buffer writes it before anything is measured
 //! (bench-1).
 
 use std::hint::black_box;
@@ -32,7 +32,7 @@ pub(super) fn measure(bench: &mut Bench<'_>, bytes: usize) -> Result<()> {
 
 fn sums(bench: &mut Bench<'_>, bytes: usize) -> Result<()> {
     let words = vec![1_u64; bytes / size_of::<u64>()];
-    both(bench, "sum of 8-byte words", |bench, name, threads| {
+    measure_both(bench, "sum of 8-byte words", |bench, name, threads| {
         bench.measure(name, threads, ROUNDS, || {
             on_parts(&words, threads, roofline::sum_words);
             Ok(size_of_val(words.as_slice()) as u64)
@@ -42,14 +42,14 @@ fn sums(bench: &mut Bench<'_>, bytes: usize) -> Result<()> {
 
 fn counts(bench: &mut Bench<'_>, bytes: &[u8]) -> Result<()> {
     let level = SimdLevel::detect();
-    both(bench, "count of 1-byte codes in a range", |bench, name, threads| {
+    measure_both(bench, "count of 1-byte codes in a range", |bench, name, threads| {
         bench.measure(name, threads, ROUNDS, || {
             on_parts(bytes, threads, |part| roofline::count_u8(level, part, 100, 200));
             Ok(bytes.len() as u64)
         })
     })?;
     let pairs = bytes.as_chunks::<2>().0;
-    both(bench, "count of 2-byte codes in a range", |bench, name, threads| {
+    measure_both(bench, "count of 2-byte codes in a range", |bench, name, threads| {
         bench.measure(name, threads, ROUNDS, || {
             on_parts(pairs, threads, |part| roofline::count_u16(level, part, 1_000, 30_000));
             Ok(size_of_val(pairs) as u64)
@@ -59,7 +59,7 @@ fn counts(bench: &mut Bench<'_>, bytes: &[u8]) -> Result<()> {
 
 fn copies(bench: &mut Bench<'_>, from: &[u8]) -> Result<()> {
     let mut to = pattern(from.len(), 13);
-    both(bench, "memcpy, bytes copied", |bench, name, threads| {
+    measure_both(bench, "memcpy, bytes copied", |bench, name, threads| {
         bench.measure(name, threads, ROUNDS, || {
             let part = from.len().div_ceil(threads).max(1);
             thread::scope(|scope| {
@@ -78,7 +78,7 @@ fn csv(bench: &mut Bench<'_>, bytes: usize) -> Result<()> {
     let pieces = (bytes / piece.len()).max(1);
     let text = piece.repeat(pieces).into_bytes();
     let pieces: Vec<&[u8]> = text.chunks(piece.len()).collect();
-    both(bench, "structural index of a CSV", |bench, name, threads| {
+    measure_both(bench, "structural index of a CSV", |bench, name, threads| {
         bench.measure(name, threads, ROUNDS, || {
             on_parts(&pieces, threads, index);
             Ok(text.len() as u64)
@@ -100,7 +100,7 @@ fn index(pieces: &[&[u8]]) -> usize {
 }
 
 /// Measures with one thread, then with all.
-fn both(
+fn measure_both(
     bench: &mut Bench<'_>,
     name: &'static str,
     mut measure: impl FnMut(&mut Bench<'_>, &'static str, usize) -> Result<()>,
@@ -125,10 +125,10 @@ fn on_parts<T: Sync, R: Send>(all: &[T], threads: usize, work: impl Fn(&[T]) -> 
 /// Fills a buffer with bytes below `below`, in an order that the branch predictor cannot learn.
 fn pattern(bytes: usize, below: u32) -> Vec<u8> {
     let value = |row: u32| row.wrapping_mul(2_654_435_761).rotate_left(15) % below;
-    let some: Vec<u8> = (0..1 << 16).map(|row| value(row).to_le_bytes()[0]).collect();
+    let block: Vec<u8> = (0..1 << 16).map(|row| value(row).to_le_bytes()[0]).collect();
     let mut all = Vec::with_capacity(bytes);
     while all.len() < bytes {
-        all.extend_from_slice(&some[..some.len().min(bytes - all.len())]);
+        all.extend_from_slice(&block[..block.len().min(bytes - all.len())]);
     }
     all
 }

@@ -11,7 +11,7 @@ use crate::text::{bytes, count, duration};
 const BAR_WIDTH_MIN: usize = 10;
 const BAR_WIDTH_MAX: usize = 40;
 
-/// A part of the line. Parts with a high rank are left out first.
+/// A part of the line. Parts with the highest rank are left out first.
 struct Part {
     rank: u8,
     text: String,
