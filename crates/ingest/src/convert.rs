@@ -447,8 +447,8 @@ impl<'a> Cells<'a> {
     }
 
     /// Does the work of `parse_cell` for a field with doubled quotes. Of the types that are not
-    /// text, only a timestamp whose pattern has a quote can be written so, but each type has its own
-    /// error.
+    /// text, only a timestamp whose pattern has a quote can be written so, but each type has its
+    /// own error.
     #[cold]
     fn doubled<T: Default>(
         &mut self,
