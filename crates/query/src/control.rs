@@ -34,7 +34,7 @@
 mod turn;
 mod cancel_check;
 mod plan_text;
-mod asking;
+mod cancel_check_expr;
 mod join_filter;
 mod collected_values;
 mod sort_keys;

@@ -22,8 +22,8 @@ use datafusion::physical_plan::ExecutionPlan;
 use futures::{Stream, StreamExt};
 
 use super::collected_values::with_charged_values;
-use super::join_filter::with_asking_filter;
-use super::sort_keys::with_asking_keys;
+use super::join_filter::with_checked_filter;
+use super::sort_keys::with_checked_keys;
 use super::turn::give_way;
 use crate::account::Account;
 use crate::cancel::CancelState;
@@ -42,7 +42,7 @@ pub(crate) fn with_cancel_checks(
 ) -> Result<Arc<dyn ExecutionPlan>> {
     let checked = |input: Arc<dyn ExecutionPlan>| -> Result<Transformed<Arc<dyn ExecutionPlan>>> {
         let properties = Arc::clone(input.properties());
-        let input = with_asking_keys(with_asking_filter(input, stop)?, stop)?;
+        let input = with_checked_keys(with_checked_filter(input, stop)?, stop)?;
         let input = sliced(with_bounded_copies(with_charged_values(input))?)?;
         let input = with_charged_windows(input)?;
         Ok(Transformed::yes(unary_with(properties, input, CancelCheck { stop: Arc::clone(stop) })))

@@ -1,8 +1,9 @@
 //! Join conditions that check that the statement may continue.
 //!
 //! - join_filter-1. The check comes before each part of a batch that a join's condition is
-//!   evaluated for (`asking`). A join without equality compares a batch of one side with all rows
-//!   of the other in one step, which can take hours; it ends with its current row of that side.
+//!   evaluated for (`cancel_check_expr`). A join without equality compares a batch of one side with
+//!   all rows of the other in one step, which can take hours; it ends with its current row of that
+//!   side.
 
 use std::sync::Arc;
 
@@ -13,29 +14,29 @@ use datafusion::physical_plan::joins::{
     HashJoinExec, NestedLoopJoinExec, NestedLoopJoinExecBuilder,
 };
 
-use super::asking::Asking;
+use super::cancel_check_expr::CancelCheckExpr;
 use crate::cancel::CancelState;
 
 /// The operator; if it is a join with a condition, with a condition that checks (join_filter-1).
-pub(super) fn with_asking_filter(
+pub(super) fn with_checked_filter(
     plan: Arc<dyn ExecutionPlan>,
     stop: &Arc<CancelState>,
 ) -> Result<Arc<dyn ExecutionPlan>> {
-    let asking = |filter: &JoinFilter| {
-        let asking = Asking::long(filter.expression(), stop);
+    let with_check = |filter: &JoinFilter| {
+        let checked = CancelCheckExpr::long(filter.expression(), stop);
         let columns = filter.column_indices().to_vec();
-        Some(JoinFilter::new(Arc::new(asking), columns, Arc::clone(filter.schema())))
+        Some(JoinFilter::new(Arc::new(checked), columns, Arc::clone(filter.schema())))
     };
     if let Some(join) = plan.downcast_ref::<NestedLoopJoinExec>()
         && let Some(filter) = join.filter()
     {
-        let builder = NestedLoopJoinExecBuilder::from(join).with_filter(asking(filter));
+        let builder = NestedLoopJoinExecBuilder::from(join).with_filter(with_check(filter));
         return Ok(Arc::new(builder.build()?));
     }
     if let Some(join) = plan.downcast_ref::<HashJoinExec>()
         && let Some(filter) = join.filter()
     {
-        return join.builder().with_filter(asking(filter)).build_exec();
+        return join.builder().with_filter(with_check(filter)).build_exec();
     }
     Ok(plan)
 }
@@ -209,7 +210,7 @@ mod tests {
             // The task waits for the only worker, which the join keeps for four seconds.
             tokio::spawn(async move { stop.abandon() }).await.unwrap();
             let error = join.await.unwrap().unwrap_err();
-            assert!(matches!(Error::from(error), Error::Canceled { .. }), "asking-1");
+            assert!(matches!(Error::from(error), Error::Canceled { .. }), "cancel_check_expr-1");
         });
     }
 }

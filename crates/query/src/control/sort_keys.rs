@@ -1,8 +1,8 @@
 //! Sort keys that check that the statement may continue.
 //!
 //! - sort_keys-1. A sort evaluates its keys for each run of rows that it sorts, and its merge for
-//!   each batch of a run: so it ends within one of them (`asking`), and not when all gathered rows
-//!   are sorted.
+//!   each batch of a run: so it ends within one of them (`cancel_check_expr`), and not when all
+//!   gathered rows are sorted.
 //! - sort_keys-2. Such a sort displays its original keys, and the operators above it see the
 //!   original order (`cancel_check`): only the evaluated expression differs.
 //!
@@ -15,24 +15,24 @@ use datafusion::physical_expr::{LexOrdering, PhysicalSortExpr};
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::sorts::sort::SortExec;
 
-use super::asking::Asking;
+use super::cancel_check_expr::CancelCheckExpr;
 use crate::cancel::CancelState;
 
 /// The operator; if it sorts all rows, with keys that check (sort_keys-1).
-pub(super) fn with_asking_keys(
+pub(super) fn with_checked_keys(
     plan: Arc<dyn ExecutionPlan>,
     stop: &Arc<CancelState>,
 ) -> Result<Arc<dyn ExecutionPlan>> {
     let Some(sort) = plan.downcast_ref::<SortExec>().filter(|sort| sort.fetch().is_none()) else {
         return Ok(plan);
     };
-    let asking = sort.expr().iter().map(|key| {
-        let expr = Arc::new(Asking::short(&key.expr, stop));
+    let keys = sort.expr().iter().map(|key| {
+        let expr = Arc::new(CancelCheckExpr::short(&key.expr, stop));
         PhysicalSortExpr::new(expr, key.options)
     });
-    let Some(keys) = LexOrdering::new(asking) else { return Ok(plan) };
-    let asking = SortExec::new(keys, Arc::clone(sort.input()));
-    Ok(Arc::new(asking.with_preserve_partitioning(sort.preserve_partitioning())))
+    let Some(keys) = LexOrdering::new(keys) else { return Ok(plan) };
+    let checked = SortExec::new(keys, Arc::clone(sort.input()));
+    Ok(Arc::new(checked.with_preserve_partitioning(sort.preserve_partitioning())))
 }
 
 #[cfg(test)]

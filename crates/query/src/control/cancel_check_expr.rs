@@ -2,8 +2,8 @@
 //!
 //! - Such an expression checks before each evaluation, and fails once the statement has been
 //!   stopped. So an operator that evaluates it often ends within one of its steps.
-//! - asking-1. Once a step has lasted for a turn (`cancel_check`), a long evaluation blocks none of
-//!   the runtime's workers: another thread takes over the tasks that wait for this one.
+//! - cancel_check_expr-1. Once a step has lasted for a turn (`turn`), a long evaluation blocks none
+//!   of the workers of the runtime: another thread takes over the tasks that wait for this one.
 //!
 //! Users do not see these expressions: they are added after planning, and display as the inner one.
 
@@ -23,60 +23,68 @@ use super::turn::turn_is_over;
 use crate::cancel::CancelState;
 use crate::error::Error;
 
-/// True if the runtime can move the tasks of this thread to another one.
+/// Returns true if the runtime can move the tasks of this thread to another one.
 fn has_other_threads() -> bool {
     Handle::try_current().is_ok_and(|it| it.runtime_flavor() == RuntimeFlavor::MultiThread)
 }
 
 /// An expression that fails once the statement has been stopped.
 #[derive(Debug)]
-pub(super) struct Asking {
+pub(super) struct CancelCheckExpr {
     inner: Arc<dyn PhysicalExpr>,
     stop: Arc<CancelState>,
-    pace: Pace,
+    time: EvaluationTime,
 }
 
 /// The duration of an evaluation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Pace {
-    /// It may be long (asking-1).
+enum EvaluationTime {
+    /// It may be long (cancel_check_expr-1).
     Long,
     Short,
 }
 
-impl Asking {
-    /// A condition whose evaluation may take long.
-    pub(super) fn long(inner: &Arc<dyn PhysicalExpr>, stop: &Arc<CancelState>) -> Asking {
-        Asking { inner: Arc::clone(inner), stop: Arc::clone(stop), pace: Pace::Long }
+impl CancelCheckExpr {
+    /// Wraps a condition whose evaluation may take long.
+    pub(super) fn long(inner: &Arc<dyn PhysicalExpr>, stop: &Arc<CancelState>) -> CancelCheckExpr {
+        CancelCheckExpr {
+            inner: Arc::clone(inner),
+            stop: Arc::clone(stop),
+            time: EvaluationTime::Long,
+        }
     }
 
-    /// An expression that is evaluated often.
-    pub(super) fn short(inner: &Arc<dyn PhysicalExpr>, stop: &Arc<CancelState>) -> Asking {
-        Asking { inner: Arc::clone(inner), stop: Arc::clone(stop), pace: Pace::Short }
+    /// Wraps an expression that is evaluated often.
+    pub(super) fn short(inner: &Arc<dyn PhysicalExpr>, stop: &Arc<CancelState>) -> CancelCheckExpr {
+        CancelCheckExpr {
+            inner: Arc::clone(inner),
+            stop: Arc::clone(stop),
+            time: EvaluationTime::Short,
+        }
     }
 }
 
-impl fmt::Display for Asking {
+impl fmt::Display for CancelCheckExpr {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.inner.fmt(f)
     }
 }
 
-impl PartialEq for Asking {
-    fn eq(&self, other: &Asking) -> bool {
+impl PartialEq for CancelCheckExpr {
+    fn eq(&self, other: &CancelCheckExpr) -> bool {
         self.inner.eq(&other.inner)
     }
 }
 
-impl Eq for Asking {}
+impl Eq for CancelCheckExpr {}
 
-impl Hash for Asking {
+impl Hash for CancelCheckExpr {
     fn hash<H: Hasher>(&self, state: &mut H) {
         self.inner.hash(state);
     }
 }
 
-impl PhysicalExpr for Asking {
+impl PhysicalExpr for CancelCheckExpr {
     fn return_field(&self, schema: &Schema) -> Result<FieldRef> {
         self.inner.return_field(schema)
     }
@@ -84,7 +92,7 @@ impl PhysicalExpr for Asking {
     fn evaluate(&self, batch: &RecordBatch) -> Result<ColumnarValue> {
         match self.stop.reason() {
             Some(reason) => Err(Error::from(reason).into()),
-            None if self.pace == Pace::Long && turn_is_over() && has_other_threads() => {
+            None if self.time == EvaluationTime::Long && turn_is_over() && has_other_threads() => {
                 task::block_in_place(|| self.inner.evaluate(batch))
             }
             None => self.inner.evaluate(batch),
@@ -100,9 +108,9 @@ impl PhysicalExpr for Asking {
         mut children: Vec<Arc<dyn PhysicalExpr>>,
     ) -> Result<Arc<dyn PhysicalExpr>> {
         let Some(inner) = children.pop().filter(|_| children.is_empty()) else {
-            return internal_err!("it asks for one expression");
+            return internal_err!("a cancel check has one expression");
         };
-        Ok(Arc::new(Asking { inner, stop: Arc::clone(&self.stop), pace: self.pace }))
+        Ok(Arc::new(CancelCheckExpr { inner, stop: Arc::clone(&self.stop), time: self.time }))
     }
 
     fn fmt_sql(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
