@@ -127,8 +127,8 @@ impl Privilege {
 impl Session {
     /// Returns true if all of these are temporary tables of the session.
     pub(crate) fn has_temporary<'n>(&self, names: impl IntoIterator<Item = &'n Name>) -> bool {
-        let Some(seen) = self.seen() else { return false };
-        let is_own = |name: &Name| seen.named(name).is_some();
+        let Some(own_changes) = self.own_changes() else { return false };
+        let is_own = |name: &Name| own_changes.named(name).is_some();
         names.into_iter().all(is_own)
     }
 

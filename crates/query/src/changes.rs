@@ -578,8 +578,8 @@ mod tests {
         assert_eq!((numbers(&saved, &table), numbers(&changes, &table)), (vec![1], vec![1, 2]));
         assert!(before < changes.rows.used(), "both have their rows");
         let empty = Arc::new(Snapshot::of_no_rows(table.id, &table.name, &schema));
-        let seen = changes.seen(&empty).unwrap();
-        assert_eq!((seen.rows().0, saved.seen(&empty).unwrap().rows().0), (2, 1));
+        let seen = changes.overlay_on(&empty).unwrap();
+        assert_eq!((seen.rows().0, saved.overlay_on(&empty).unwrap().rows().0), (2, 1));
         drop(seen);
         drop(changes);
         assert_eq!(saved.rows.used(), before, "changes-1");

@@ -146,7 +146,7 @@ impl Engine {
                 return Err(Error::NotSupported { position, feature });
             }
         }
-        let temporary = session.seen().and_then(|seen| seen.named(&table).map(Arc::clone));
+        let temporary = session.own_changes().and_then(|seen| seen.named(&table).map(Arc::clone));
         if let Some(view) = temporary.as_ref().filter(|it| it.is_view()) {
             return Err(StorageError::IsView { view: view.name.clone() }.into());
         }

@@ -41,15 +41,15 @@ impl<'a> Definer<'a> {
 
     /// The session's snapshot of a table.
     fn snapshot(&self, name: &Name) -> Result<Arc<Snapshot>> {
-        let seen = self.session.seen();
-        match seen.as_ref().and_then(|seen| Some((seen, seen.named(name)?))) {
-            Some((seen, temporary)) => seen.rows_of(temporary),
+        let own_changes = self.session.own_changes();
+        match own_changes.as_ref().and_then(|changes| Some((changes, changes.named(name)?))) {
+            Some((changes, temporary)) => changes.rows_of(temporary),
             None => Ok(self.visible().snapshot(&name.text)?),
         }
     }
 
     fn is_temporary(&self, name: &Name) -> bool {
-        self.session.seen().is_some_and(|seen| seen.named(name).is_some())
+        self.session.own_changes().is_some_and(|changes| changes.named(name).is_some())
     }
 
     fn define(&self, ddl: TableDdl) -> Result<()> {

@@ -288,7 +288,7 @@ impl RowChanges<'_> {
     }
 
     fn temporary_table(&self, table: &Name) -> Option<Arc<TemporaryTable>> {
-        self.session.seen()?.named(table).map(Arc::clone)
+        self.session.own_changes()?.named(table).map(Arc::clone)
     }
 
     /// Flushes the memtable of a table into segments, of which deletion vectors can delete rows.

@@ -408,7 +408,7 @@ impl Engine {
     /// True if only the session sees the changes of a table.
     fn is_held(session: &Session, table: &Name) -> bool {
         session.is_in_transaction()
-            || session.seen().is_some_and(|seen| seen.named(table).is_some())
+            || session.own_changes().is_some_and(|seen| seen.named(table).is_some())
     }
 
     /// Commits the open transaction of a session: makes all its changes durable and visible, or
@@ -474,8 +474,8 @@ impl Engine {
         let Begun { stop, listing, .. } = begun;
         let plan = with_cancel_checks(Arc::clone(&planned.plan), &stop)?;
         listing.runs(&plan);
-        let took = self.took(&planned, Duration::ZERO);
-        let stream = run(plan, context, &stop, Reader::Client, took)?;
+        let on_complete = self.time_recorder(&planned, Duration::ZERO);
+        let stream = run(plan, context, &stop, Reader::Client, on_complete)?;
         let stream = renamed(listing.until_the_end_of(stream), &planned.schema, sql);
         let PlannedQuery { schema, notices, designated, .. } = planned;
         Ok(Answer::Rows { schema, designated, stream, notices })

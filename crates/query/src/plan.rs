@@ -157,7 +157,7 @@ pub(crate) async fn plan_query(
     parameters: &[Parameter],
 ) -> Result<PlannedQuery> {
     // Plans are shared for tables that all sessions see.
-    let is_shared = StatementContext::of(state).session.seen().is_none();
+    let is_shared = StatementContext::of(state).session.own_changes().is_none();
     let cache = state.config().get_extension::<PlanCache>().filter(|_| is_shared);
     let query = parse_query(sql, parameters)?;
     let key = PlanKey { sql, parameters };
@@ -366,7 +366,7 @@ fn snapshots(
     references: &[TableReference],
     purpose: &Purpose<'_>,
 ) -> Result<Snapshots> {
-    let (changes, visible) = (session.seen(), session.visible(database));
+    let (changes, visible) = (session.own_changes(), session.visible(database));
     let mut by_name = HashMap::new();
     let mut existing = Vec::new();
     for (reference, name) in references.iter().filter_map(|it| Some((it, table_name(it)?))) {
@@ -417,7 +417,7 @@ fn snapshots(
             snapshot = Arc::new(snapshot.without_memtable());
         }
         let seen = match &changes {
-            Some(changes) => changes.seen(&snapshot)?,
+            Some(changes) => changes.overlay_on(&snapshot)?,
             None => snapshot,
         };
         by_name.insert(name, seen);

@@ -332,14 +332,14 @@ impl Session {
         self.private().transaction.is_some()
     }
 
-    /// Returns the changes that only it sees; `None` if there are none.
-    pub(crate) fn seen(&self) -> Option<Changes> {
+    /// Returns the changes that only this session sees; `None` if there are none.
+    pub(crate) fn own_changes(&self) -> Option<Changes> {
         let private = self.private();
         let changes = private.changes();
         (!changes.is_empty()).then(|| changes.clone())
     }
 
-    /// Returns the tables of a database as it sees them; its temporary tables are in `seen`.
+    /// Returns the tables of a database as it sees them; its temporary tables are in `own_changes`.
     pub(crate) fn visible<'a>(&self, database: &'a Database) -> VisibleTables<'a> {
         database.visible(self.private().changes().ddl())
     }

@@ -136,7 +136,7 @@ pub(crate) fn snapshot(
     sql: &str,
     table: &Name,
 ) -> Result<Arc<Snapshot>> {
-    if let Some(seen) = session.seen()
+    if let Some(seen) = session.own_changes()
         && let Some(private) = seen.named(table)
     {
         return seen.rows_of(private);

@@ -51,16 +51,16 @@ type Rows = BTreeMap<SegmentId, Vec<u64>>;
 impl Changes {
     /// A temporary table with its rows; `None` if there is none of this name.
     pub(crate) fn snapshot(&self, name: &str) -> Result<Option<Arc<Snapshot>>> {
-        self.find(name).map(|table| self.seen(&table.empty)).transpose()
+        self.find(name).map(|table| self.overlay_on(&table.empty)).transpose()
     }
 
     /// A temporary table with its rows.
     pub(crate) fn rows_of(&self, table: &TemporaryTable) -> Result<Arc<Snapshot>> {
-        self.seen(&table.empty)
+        self.overlay_on(&table.empty)
     }
 
-    /// A table of the database as this session sees it.
-    pub(crate) fn seen(&self, committed: &Arc<Snapshot>) -> Result<Arc<Snapshot>> {
+    /// Returns a table of the database with the changes of this session.
+    pub(crate) fn overlay_on(&self, committed: &Arc<Snapshot>) -> Result<Arc<Snapshot>> {
         match self.tables.get(&committed.table) {
             Some(changes) => changes.overlay(committed).map(|it| Arc::clone(&it.snapshot)),
             None => Ok(Arc::clone(committed)),

@@ -228,7 +228,7 @@ pub(crate) fn check_in_transaction(
 ) -> Result<()> {
     if let Statement::Copy(copy) = statement
         && let Copy::Import { table, from: CopyPlace::File(_), .. } = copy.as_ref()
-        && session.seen().is_some_and(|seen| seen.named(table).is_some())
+        && session.own_changes().is_some_and(|seen| seen.named(table).is_some())
     {
         return Err(unsupported(sql, table, "COPY FROM a file into a temporary table"));
     }

@@ -87,7 +87,7 @@ pub(crate) async fn create_view(
 
 /// The temporary table or view of this name.
 fn own_of(session: &Session, name: &Name) -> Option<Arc<TemporaryTable>> {
-    session.seen()?.find(&name.text).map(Arc::clone)
+    session.own_changes()?.find(&name.text).map(Arc::clone)
 }
 
 /// Creates a view that ends with the session. A view that reads a temporary table is temporary too,

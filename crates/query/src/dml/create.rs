@@ -67,7 +67,7 @@ impl RowChanges<'_> {
     fn is_taken(&self, create: &CreateAs) -> bool {
         let name = &create.name.text;
         match create.table.temporary {
-            Some(_) => self.session.seen().is_some_and(|seen| seen.find(name).is_some()),
+            Some(_) => self.session.own_changes().is_some_and(|seen| seen.find(name).is_some()),
             None => self.session.visible(&self.database).table_id(name).is_some(),
         }
     }

@@ -73,7 +73,7 @@ impl Engine {
         session: &Session,
     ) -> Option<CachedQuery> {
         // Cached plans are for tables that all sessions see.
-        if session.seen().is_some() {
+        if session.own_changes().is_some() {
             return None;
         }
         self.plans.lookup(PlanKey { sql, parameters }, &self.system.database)
@@ -107,8 +107,9 @@ impl Engine {
         let Begun { stop, listing, .. } = begun;
         let plan = with_cancel_checks(Arc::clone(&planned.plan), &stop)?;
         listing.runs(&plan);
-        let took = self.took(&planned, start.elapsed()).expect("its plan is cached");
-        let stream = run_inline(plan, context, &stop, threads, took)?;
+        let on_complete =
+            self.time_recorder(&planned, start.elapsed()).expect("its plan is cached");
+        let stream = run_inline(plan, context, &stop, threads, on_complete)?;
         let stream = listing.until_the_end_of(stream);
         let PlannedQuery { schema, designated, notices, .. } = planned;
         let stream = renamed(stream, &schema, Arc::clone(sql));
@@ -117,9 +118,13 @@ impl Engine {
 
     /// Returns a callback that records the time of a query, if its plan is cached; `before` is
     /// added to that time.
-    pub(super) fn took(&self, planned: &PlannedQuery, before: Duration) -> Option<OnComplete> {
+    pub(super) fn time_recorder(
+        &self,
+        planned: &PlannedQuery,
+        before: Duration,
+    ) -> Option<OnComplete> {
         let (plans, plan) = (Arc::clone(&self.plans), planned.cached.clone()?);
-        Some(Box::new(move |worked| plans.took(&plan, before + worked)))
+        Some(Box::new(move |worked| plans.record_time(&plan, before + worked)))
     }
 
     /// As `statement_state`, for templates of plans: they need no functions by name.

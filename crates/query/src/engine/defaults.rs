@@ -81,8 +81,8 @@ impl Engine {
 
     /// The columns of a table, as a session sees it.
     fn schema_of(&self, table: &Name, session: &Session) -> Option<Arc<Schema>> {
-        let seen = session.seen();
-        let own = seen.as_ref().and_then(|seen| seen.named(table));
+        let own_changes = session.own_changes();
+        let own = own_changes.as_ref().and_then(|changes| changes.named(table));
         let own = own.map(|table| Arc::clone(&table.schema));
         own.or_else(|| session.visible(self.database()).schema_of(&table.text))
     }
@@ -120,7 +120,7 @@ impl Engine {
     ) -> Result<Answer> {
         let session = &begun.caller.session;
         let before = self.schema_of(&table, session);
-        let is_own = session.seen().is_some_and(|seen| seen.named(&table).is_some());
+        let is_own = session.own_changes().is_some_and(|changes| changes.named(&table).is_some());
         let is_new =
             |name: &&String| before.as_ref().is_some_and(|schema| schema.find(name).is_none());
         let names = added.defaults.iter().map(|(name, _)| name).filter(is_new);

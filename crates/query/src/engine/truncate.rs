@@ -18,8 +18,9 @@ impl Engine {
         begun: &Begun,
     ) -> Result<Answer> {
         let session = &begun.caller.session;
-        let seen = session.seen();
-        let own = seen.as_ref().and_then(|seen| seen.named(&table)).map(|table| table.id);
+        let own_changes = session.own_changes();
+        let own =
+            own_changes.as_ref().and_then(|changes| changes.named(&table)).map(|table| table.id);
         let id = own.or_else(|| session.visible(self.database()).table_id(&table.text));
         let answer = match Engine::is_held(session, &table) {
             true => self.empty(sql, table, begun).await?,

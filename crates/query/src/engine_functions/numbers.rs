@@ -129,18 +129,18 @@ impl NumberFunction {
     /// A table as its session sees it now.
     fn table(&self, table: TableId) -> Result<Arc<Snapshot>> {
         let StatementContext { system, session } = self.caller.as_ref();
-        let seen = session.seen();
-        if let Some(seen) = &seen
-            && let Some(own) = seen.of_id(table)
+        let own_changes = session.own_changes();
+        if let Some(own_changes) = &own_changes
+            && let Some(own) = own_changes.of_id(table)
         {
-            return seen.rows_of(own);
+            return own_changes.rows_of(own);
         }
         let gone = || StorageError::TableDropped { table: format!("#{}", table.0) };
         let visible = session.visible(&system.database);
         let name = visible.table_name(table).ok_or_else(gone)?;
         let snapshot = visible.snapshot(&name)?;
-        match seen {
-            Some(seen) => seen.seen(&snapshot),
+        match own_changes {
+            Some(changes) => changes.overlay_on(&snapshot),
             None => Ok(snapshot),
         }
     }
@@ -157,8 +157,8 @@ impl NumberFunction {
             let schema = visible.schema_of(&table.name)?;
             Some((table.id, table.name, schema))
         });
-        let seen = session.seen();
-        let own = seen.iter().flat_map(|seen| seen.temporary_tables());
+        let own_changes = session.own_changes();
+        let own = own_changes.iter().flat_map(|changes| changes.temporary_tables());
         let own = own.map(|table| (table.id, table.name.clone(), Arc::clone(&table.schema)));
         for (id, table, schema) in own.chain(of_all) {
             let numbered =
@@ -176,8 +176,8 @@ impl NumberFunction {
     /// session must be able to write rows, unless the table is a temporary one of its own.
     fn check_change(&self, table: TableId, function: &'static str) -> Result<()> {
         let session = &self.caller.session;
-        let is_own = |seen: Changes| seen.temporary_tables().any(|own| own.id == table);
-        if session.seen().is_some_and(is_own) {
+        let is_own = |changes: Changes| changes.temporary_tables().any(|own| own.id == table);
+        if session.own_changes().is_some_and(is_own) {
             return session.check_effect(function);
         }
         session.allow(Privilege::Write(function))?;

@@ -99,7 +99,7 @@ pub(super) struct SeenTables<'a> {
 impl SeenTables<'_> {
     pub(super) fn of(caller: &StatementContext) -> SeenTables<'_> {
         let visible = caller.session.visible(&caller.system.database);
-        SeenTables { visible, changes: caller.session.seen() }
+        SeenTables { visible, changes: caller.session.own_changes() }
     }
 
     fn temporary_of(&self, oid: u32) -> Option<&Arc<TemporaryTable>> {

@@ -228,8 +228,8 @@ impl PlanCache {
         Ok(Some(plan))
     }
 
-    /// Records the time that a plan took to run.
-    pub(crate) fn took(&self, plan: &CachedPlan, time: Duration) {
+    /// Records the execution time of a plan.
+    pub(crate) fn record_time(&self, plan: &CachedPlan, time: Duration) {
         plan.is_quick.store(plan.is_steady && time <= self.quick_max, Relaxed);
     }
 

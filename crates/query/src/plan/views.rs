@@ -31,7 +31,7 @@ use crate::context::StatementContext;
 use crate::error::{Error, Result, ViewProblem};
 use crate::names::table_name;
 use crate::parse::Name;
-use crate::plan::tables::view_scope::meant;
+use crate::plan::tables::view_scope::resolve_read;
 use crate::position::Position;
 use crate::timeseries::designated;
 use crate::types::literal::type_of;
@@ -63,7 +63,7 @@ pub(super) fn blamed(
 /// Returns the error of a view, except for those of the views that it reads.
 fn fails(state: &SessionState, snapshots: &Snapshots, view: &Arc<Snapshot>) -> Option<Error> {
     let reads = &view.schema.view()?.reads;
-    let inner = reads.iter().filter_map(|read| meant(snapshots, read));
+    let inner = reads.iter().filter_map(|read| resolve_read(snapshots, read));
     let inner = inner.filter(|it| it.schema.view().is_some() && it.table != view.table);
     if inner.into_iter().any(|inner| checked(state, snapshots, inner).is_err()) {
         return None;
@@ -128,9 +128,9 @@ fn plan_new(state: &SessionState, database: &Database, new: &NewView<'_>) -> Res
         return Err(Error::View { view, what });
     }
     let reads = reads_of(&query, &snapshots)?;
-    let seen = StatementContext::of(state).session.seen();
+    let own_changes = StatementContext::of(state).session.own_changes();
     let is_temporary =
-        |read: &ViewRead| seen.as_ref().is_some_and(|seen| seen.of_id(read.table).is_some());
+        |read: &ViewRead| own_changes.as_ref().is_some_and(|own| own.of_id(read.table).is_some());
     let reads_temporary = reads.iter().any(is_temporary);
     let plan = plan_on(&snapshots, state, query, &Purpose::default())?;
     let time = designated(&plan).and_then(|it| plan.schema().maybe_index_of_column(&it));

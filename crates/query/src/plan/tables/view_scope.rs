@@ -141,7 +141,7 @@ impl<'a> ViewScope<'a> {
     ) -> PlanResult<LogicalPlan> {
         let (mut sources, mut named) = (HashMap::new(), HashMap::new());
         for read in &view.reads {
-            match meant(self.snapshots, read) {
+            match resolve_read(self.snapshots, read) {
                 Some(snapshot) if snapshot.schema.view().is_some() => {
                     named.insert(read.name.clone(), (Arc::clone(snapshot), Some(read)));
                 }
@@ -160,7 +160,10 @@ impl<'a> ViewScope<'a> {
 }
 
 /// Returns the table or view that a view reads under a name, if it exists.
-pub(crate) fn meant<'s>(snapshots: &'s Snapshots, read: &ViewRead) -> Option<&'s Arc<Snapshot>> {
+pub(crate) fn resolve_read<'s>(
+    snapshots: &'s Snapshots,
+    read: &ViewRead,
+) -> Option<&'s Arc<Snapshot>> {
     let by_id = snapshots.values().find(|snapshot| snapshot.table == read.table);
     let same = |name: &str| same_name(name, &read.name);
     by_id.or_else(|| snapshots.values().find(|snapshot| same(&snapshot.name)))
@@ -264,7 +267,7 @@ fn with_columns_of(
 /// Returns the error for a column that a view knows and that does not exist any more.
 fn missing_column(snapshots: &Snapshots, view: &View) -> Option<Error> {
     view.reads.iter().find_map(|read| {
-        let snapshot = meant(snapshots, read)?;
+        let snapshot = resolve_read(snapshots, read)?;
         let is_gone =
             |(id, name): &&(ColumnId, String)| column_of(snapshot, read, *id, name).is_none();
         let (_, name) = read.columns.iter().find(is_gone)?;
