@@ -41,7 +41,7 @@ const LEVELS: [(Duration, u8); 2] = [(Duration::from_millis(100), 5), (Duration:
 /// The niceness of the remaining tasks of a cancelled statement: no client waits for them.
 const LEFT: u8 = 19;
 /// The interval between two checks of the CPU time of lanes: short beside the first of `LEVELS`.
-pub(crate) const LOOK: Duration = Duration::from_millis(25);
+pub(crate) const CHECK_INTERVAL: Duration = Duration::from_millis(25);
 /// The number of all workers from which on new lanes have the fewest: 8 lanes of 64 workers.
 const WORKERS: usize = 512;
 /// The divisor of the remaining workers that gives the most workers of a new lane.
@@ -253,7 +253,7 @@ impl Lanes {
 
     /// Checks the CPU time of lanes (lanes-2), closes those that are no longer used, and keeps some
     /// idle ones.
-    pub(crate) fn look(&self) {
+    pub(crate) fn check(&self) {
         let (busy, closing) = {
             let mut state = self.state();
             if READY_MAX < state.ready.len() {
@@ -271,7 +271,8 @@ impl Lanes {
         }
         for inner in busy {
             let used = inner.threads.cpu_time();
-            let freed = self.state().busy.get_mut(&inner.id).and_then(|busy| busy.look(used));
+            let freed =
+                self.state().busy.get_mut(&inner.id).and_then(|busy| busy.check_cpu_time(used));
             drop(freed);
         }
         self.prepare();
@@ -375,7 +376,7 @@ impl State {
 impl Busy {
     /// Handles a check: its threads have used this much CPU time in all. Returns the kept permit if
     /// the remaining tasks of its statement use none: they wait, perhaps for long.
-    fn look(&mut self, used: Duration) -> Option<Permit> {
+    fn check_cpu_time(&mut self, used: Duration) -> Option<Permit> {
         let base = *self.base.get_or_insert(used);
         let wanted = if self.users == 0 { LEFT } else { niceness(used.saturating_sub(base)) };
         if self.niceness < wanted {
@@ -596,7 +597,7 @@ mod tests {
         let mut next = Box::pin(admission.wait(&reader));
         assert!((&mut next).now_or_never().is_none(), "lanes-3");
         // No client waits for it: it gets the lowest priority, and its lane is closed.
-        lanes.look();
+        lanes.check();
         assert!((&mut next).now_or_never().is_none(), "lanes-3");
         drop(end);
         let _permit = next.await;
@@ -618,7 +619,7 @@ mod tests {
         assert!(admission.try_begin(&reader).is_none(), "lanes-3");
         // Its thread may not have begun to wait yet.
         let looks = std::iter::repeat_with(|| {
-            lanes.look();
+            lanes.check();
             admission.try_begin(&reader)
         });
         let _permit = looks.take(1_000).flatten().next().expect("lanes-3");
@@ -637,14 +638,14 @@ mod tests {
         {
             let mut state = lanes.state();
             let busy = state.busy.get_mut(&id).unwrap();
-            assert!(busy.look(Duration::from_secs(1)).is_none());
+            assert!(busy.check_cpu_time(Duration::from_secs(1)).is_none());
             assert_eq!(busy.niceness, 0, "lanes-2: time before this statement does not count");
-            assert!(busy.look(Duration::from_millis(1_100)).is_none());
+            assert!(busy.check_cpu_time(Duration::from_millis(1_100)).is_none());
             assert_eq!(busy.niceness, LEVELS[0].1, "lanes-2");
         }
         drop(again);
         assert!(lanes.try_take().is_none(), "lanes-2: it is closed");
-        lanes.look();
+        lanes.check();
         assert_eq!(lanes.state().ready.len(), READY_MIN);
         assert_eq!(lanes.state().closing.len(), 0);
         lanes.end(Duration::from_secs(9));

@@ -53,7 +53,7 @@ const ADMIN_CONNECTIONS_MAX: usize = 64;
 /// The most statements that run at the same time, for each thread of the engine.
 const STATEMENTS_PER_THREAD: usize = 4;
 /// The interval at which the end of jobs is checked.
-const LOOK: Duration = Duration::from_millis(10);
+const POLL_INTERVAL: Duration = Duration::from_millis(10);
 /// The longest wait for clients to receive the errors of statements that end with the server.
 const LAST_WORDS: Duration = Duration::from_secs(2);
 /// The longest wait for the last lines of the log.
@@ -427,7 +427,7 @@ async fn end_jobs(services: &Services) {
     services.copier.stop();
     let idle = async {
         while !services.copier.is_idle() {
-            sleep(LOOK).await;
+            sleep(POLL_INTERVAL).await;
         }
     };
     // A job that waits for an unresponsive disk is not waited for.
@@ -666,7 +666,7 @@ impl Ticking {
     fn lanes(services: &Arc<Services>) -> Result<Ticking> {
         let lanes = Arc::clone(&services.lanes);
         lanes.prepare();
-        Ticking::start("lanes", lanes::LOOK, || {}, move || lanes.look())
+        Ticking::start("lanes", lanes::CHECK_INTERVAL, || {}, move || lanes.check())
     }
 
     /// Starts the thread that syncs the log every `wal.flush_interval`, unless every commit does.

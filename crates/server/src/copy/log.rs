@@ -32,7 +32,7 @@ const LOG: &str = "sys.text_import_log";
 const REJECTS: &str = "sys.copy_rejects";
 
 /// The interval at which the progress of a job is polled.
-const LOOK: Duration = Duration::from_millis(10);
+const CHECK_INTERVAL: Duration = Duration::from_millis(10);
 /// The microseconds after which the rates are computed anew.
 const RATES: i64 = 1_000_000;
 /// The most bytes of a reason that are kept.
@@ -98,7 +98,7 @@ impl CopyLog {
         // One commit for both rows, beside the import's work.
         self.write(job, &[self.row(None, "started"), self.row(Some(phase_name(phase)), "started")]);
         loop {
-            let over = !matches!(over.recv_timeout(LOOK), Err(RecvTimeoutError::Timeout));
+            let over = !matches!(over.recv_timeout(CHECK_INTERVAL), Err(RecvTimeoutError::Timeout));
             let now = job.progress().sample().phase;
             let mut rows = Vec::new();
             while let Some(next) = following(phase).filter(|&next| next as u8 <= now as u8) {

@@ -35,7 +35,7 @@ const PIECE_BYTES: usize = 256 << 10;
 /// The bytes per second from which on an upload is not slow (upload-4).
 const MIN_BYTES_PER_SECOND: f64 = (64 << 10) as f64;
 /// The interval at which an import that waits for its client checks whether other jobs wait.
-const LOOK: Duration = Duration::from_millis(250);
+const CHECK_INTERVAL: Duration = Duration::from_millis(250);
 
 enum Piece {
     Bytes(Bytes),
@@ -230,7 +230,8 @@ impl Reader {
             let start = Instant::now();
             let runtime = self.runtime.clone();
             // The timer needs the runtime.
-            let next = runtime.block_on(async { timeout(LOOK, self.pieces.recv()).await });
+            let next =
+                runtime.block_on(async { timeout(CHECK_INTERVAL, self.pieces.recv()).await });
             self.idle += start.elapsed();
             if let Ok(piece) = next {
                 let bytes = match &piece {

@@ -611,7 +611,7 @@ impl Answering {
         let is_large = LARGE_PART_BYTES <= bytes.len();
         room.send(Piece::Rows(bytes));
         if is_large {
-            return taken(&mut self.slot, &self.sender, &self.cancel_handle).await;
+            return wait_until_taken(&mut self.slot, &self.sender, &self.cancel_handle).await;
         }
         Ok(())
     }
@@ -644,7 +644,7 @@ pub(super) fn rows_of(batch: &RecordBatch, bytes: usize) -> usize {
 }
 
 /// Waits until the client has taken all parts that were sent (exec-1).
-pub(super) async fn taken(
+pub(super) async fn wait_until_taken(
     slot: &mut Option<StreamingSlot>,
     sender: &Sender<Piece>,
     cancel_handle: &CancelHandle,

@@ -26,7 +26,8 @@ use tokio::sync::mpsc::Sender;
 use super::compression::{Coding, Compressor};
 use super::exec::{
     PART_BYTES, Piece, Place, Refusal, Running, STATEMENT_TIMEOUT, Stopped, TIMEOUT, Unsent,
-    canceled, deliver, read_params, rows_of, send_last, services_for, session, taken, timeout_of,
+    canceled, deliver, read_params, rows_of, send_last, services_for, session, timeout_of,
+    wait_until_taken,
 };
 use super::params::Params;
 use super::response::Response;
@@ -452,7 +453,7 @@ impl Writing {
         let is_large = WRITTEN_BYTES * 2 <= bytes.len();
         room.send(Piece::Rows(compress(&mut self.compressor, bytes)));
         if is_large {
-            return Ok(taken(&mut self.slot, &self.sender, &self.cancel_handle).await?);
+            return Ok(wait_until_taken(&mut self.slot, &self.sender, &self.cancel_handle).await?);
         }
         Ok(())
     }

@@ -48,7 +48,7 @@ const MESSAGE_BYTES: usize = 1_024;
 const ERRORS_SHOWN: usize = 100;
 /// The bytes of reserved text after which the connection is checked. A client that closes its side
 /// right after a small body gets its answer.
-const LOOK_BYTES: usize = 1 << 20;
+const CHECK_BYTES: usize = 1 << 20;
 /// The most bytes of a body that are still read after it was refused, so that the connection can be
 /// used again.
 const REST_BYTES: u64 = 1 << 20;
@@ -234,7 +234,7 @@ async fn rest(context: &mut RequestContext<'_>) -> Result<(), BodyError> {
 
 /// The options of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Wanted {
+struct WriteOptions {
     precision: Precision,
     on_bad_line: OnBadLine,
     body_encoding: BodyEncoding,
@@ -242,13 +242,13 @@ struct Wanted {
     name: Option<String>,
 }
 
-impl Wanted {
+impl WriteOptions {
     fn fingerprint(&self, context: &RequestContext<'_>) -> Fingerprint {
         Fingerprint::new(context.sender.user.as_deref(), &format!("{:?}", self.precision))
     }
 }
 
-fn wanted(head: &Head) -> Result<Wanted, Refusal> {
+fn write_options(head: &Head) -> Result<WriteOptions, Refusal> {
     let params = Params::parse(&head.query, PARAMETERS)
         .map_err(|_| Refusal::new(400, "invalid", "the address is not UTF-8, or not encoded"))?;
     let precision = params.find("precision").filter(|text| !text.is_empty()).unwrap_or("ns");
@@ -275,7 +275,7 @@ fn wanted(head: &Head) -> Result<Wanted, Refusal> {
     let has_parts = head.content_type().starts_with("multipart/");
     let parts = head.field("content-type").filter(|_| has_parts).map(str::to_owned);
     let body_encoding = BodyEncoding { encoding, parts };
-    Ok(Wanted { precision, on_bad_line, body_encoding, name: request_name(head)? })
+    Ok(WriteOptions { precision, on_bad_line, body_encoding, name: request_name(head)? })
 }
 
 fn request_name(head: &Head) -> Result<Option<String>, Refusal> {
@@ -291,7 +291,7 @@ fn request_name(head: &Head) -> Result<Option<String>, Refusal> {
 
 /// Commits the lines of a request, and returns the answer.
 async fn take(context: &mut RequestContext<'_>) -> Result<Answer, Stopped> {
-    let wanted = wanted(context.head)?;
+    let options = write_options(context.head)?;
     if !context.server.config.http.ilp_enabled {
         let message = "the line protocol over HTTP is switched off";
         return Err(Refusal::new(421, "not accepting writes", message).into());
@@ -305,19 +305,19 @@ async fn take(context: &mut RequestContext<'_>) -> Result<Answer, Stopped> {
     })?;
     let allowed = context.allow(Privilege::Write("lines"));
     allowed.map_err(|message| Refusal::new(403, "forbidden", message))?;
-    let reserved = context.reserve(wanted.body_encoding.encoding.memory_bytes());
+    let reserved = context.reserve(options.body_encoding.encoding.memory_bytes());
     reserved.map_err(|error| Refusal::new(503, "retry operation", error.to_string()))?;
-    let Some(name) = &wanted.name else { return take_lines(context, &services, &wanted).await };
+    let Some(name) = &options.name else { return take_lines(context, &services, &options).await };
     let cache = &services.ingest.idempotency_cache;
     if cache.is_known(name, Instant::now()) {
-        let content = content_of(context, &wanted).await?;
+        let content = content_of(context, &options).await?;
         let found = cache.find(name, content, Instant::now()).map_err(|_| key_reused())?;
         // The answer may have been forgotten meanwhile, with the body read: the client has to
         // retry.
         let again = || Refusal::new(503, "retry operation", "the answer was forgotten just now");
         return Ok(found.ok_or_else(again)?); // http_write-2
     }
-    take_lines(context, &services, &wanted).await
+    take_lines(context, &services, &options).await
 }
 
 /// Makes the answer to a request whose idempotency key was used for another one (http_write-2).
@@ -328,10 +328,13 @@ fn key_reused() -> Refusal {
 }
 
 /// Returns the content of a request without parsing it.
-async fn content_of(context: &mut RequestContext<'_>, wanted: &Wanted) -> Result<Content, Stopped> {
+async fn content_of(
+    context: &mut RequestContext<'_>,
+    options: &WriteOptions,
+) -> Result<Content, Stopped> {
     let max = context.server.config.http.max_ilp_body;
     let (mut decompressor, mut fingerprint) =
-        (Decompressor::new(&wanted.body_encoding, max)?, wanted.fingerprint(context));
+        (Decompressor::new(&options.body_encoding, max)?, options.fingerprint(context));
     while let Some(mut piece) = context.body.next(context.wire).await? {
         while !piece.is_empty() {
             fingerprint.update(&decompressor.next(&mut piece)?);
@@ -345,17 +348,17 @@ async fn content_of(context: &mut RequestContext<'_>, wanted: &Wanted) -> Result
 async fn take_lines(
     context: &mut RequestContext<'_>,
     services: &Arc<Services>,
-    wanted: &Wanted,
+    options: &WriteOptions,
 ) -> Result<Answer, Stopped> {
-    let parser = match wanted.on_bad_line {
-        OnBadLine::Stop => services.ingest.parser(wanted.precision),
+    let parser = match options.on_bad_line {
+        OnBadLine::Stop => services.ingest.parser(options.precision),
         OnBadLine::Skip => {
-            LineParser::new(services.ingest.line_options(wanted.precision, OnBadLine::Skip))
+            LineParser::new(services.ingest.line_options(options.precision, OnBadLine::Skip))
         }
     };
     let mut reading = Reading {
         parser,
-        fingerprint: wanted.name.as_ref().map(|_| wanted.fingerprint(context)),
+        fingerprint: options.name.as_ref().map(|_| options.fingerprint(context)),
         reserved: None,
         bytes: 0,
         charged: 0,
@@ -363,9 +366,9 @@ async fn take_lines(
         parse_errors: Vec::new(),
         kinds: BTreeMap::new(),
     };
-    let read = reading.read(context, services, wanted).await;
+    let read = reading.read(context, services, options).await;
     let content = reading.fingerprint.take().map(Fingerprint::finish);
-    let named = wanted.name.as_deref().zip(content);
+    let named = options.name.as_deref().zip(content);
     let cache = &services.ingest.idempotency_cache;
     let begun = named.map(|(name, content)| cache.begin(name, content, Instant::now()));
     let committed = match (read, begun) {
@@ -379,7 +382,7 @@ async fn take_lines(
             answer
         }
     };
-    if wanted.on_bad_line == OnBadLine::Stop {
+    if options.on_bad_line == OnBadLine::Stop {
         services.ingest.keep_parser(reading.parser);
     }
     committed
@@ -451,15 +454,15 @@ impl Reading {
         &mut self,
         context: &mut RequestContext<'_>,
         services: &Services,
-        wanted: &Wanted,
+        options: &WriteOptions,
     ) -> Result<(), Stopped> {
         let max = context.server.config.http.max_ilp_body;
-        if wanted.body_encoding.encoding == Encoding::Plain
+        if options.body_encoding.encoding == Encoding::Plain
             && context.body.length().is_some_and(|length| (max as u64) < length)
         {
             return Err(too_large(max).into());
         }
-        let mut decompressor = Decompressor::new(&wanted.body_encoding, max)?;
+        let mut decompressor = Decompressor::new(&options.body_encoding, max)?;
         // Waiting for bytes must not delay others (ilp-2).
         let (pace, is_short) = (BodyPace::begin(), || services.ingest.is_short());
         while let Some(mut piece) = pace.next(context, self.bytes, is_short).await? {
@@ -509,15 +512,19 @@ impl Reading {
         yield_now().await;
         // A piece of one byte reserves a whole unit.
         self.charged += text.len().next_multiple_of(UNIT_BYTES);
-        if LOOK_BYTES <= self.charged {
+        if CHECK_BYTES <= self.charged {
             self.charged = 0;
-            self.look(context, services)?;
+            self.check_client(context, services)?;
         }
         Ok(())
     }
 
     /// Releases memory that is not needed, and stops if the client has gone (http_write-1).
-    fn look(&mut self, context: &RequestContext<'_>, services: &Services) -> Result<(), Stopped> {
+    fn check_client(
+        &mut self,
+        context: &RequestContext<'_>,
+        services: &Services,
+    ) -> Result<(), Stopped> {
         if let Some(reserved) = &mut self.reserved {
             services.ingest.shrink(reserved, self.parser.pending_bytes());
         }
@@ -635,7 +642,7 @@ mod tests {
     fn all_parameters_are_read() {
         check_read(PARAMETERS, &[""], |_| {
             let mut head = BytesMut::from("POST /write HTTP/1.0\r\n\r\n");
-            assert!(wanted(&Head::of_text(&mut head)).is_ok());
+            assert!(write_options(&Head::of_text(&mut head)).is_ok());
         });
     }
 

@@ -88,7 +88,7 @@ impl Target {
         Ok(())
     }
 
-    fn seen<T>(&mut self, outcome: io::Result<T>) -> io::Result<T> {
+    fn note_closed<T>(&mut self, outcome: io::Result<T>) -> io::Result<T> {
         if let Err(error) = &outcome {
             self.is_closed |= error.kind() == ErrorKind::BrokenPipe;
         }
@@ -99,12 +99,12 @@ impl Target {
 impl Write for Target {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let outcome = self.out.write(bytes);
-        self.seen(outcome)
+        self.note_closed(outcome)
     }
 
     fn flush(&mut self) -> io::Result<()> {
         let outcome = self.out.flush();
-        self.seen(outcome)
+        self.note_closed(outcome)
     }
 }
 

@@ -102,7 +102,10 @@ impl Lists<'_> {
             }
             let length = level.range(range.start).len();
             for (number, list) in range.clone().enumerate() {
-                if level.is_null(list) || level.range(list).len() != length || room.looks(number) {
+                if level.is_null(list)
+                    || level.range(list).len() != length
+                    || room.check_element(number)
+                {
                     return Err(Ragged);
                 }
             }
@@ -127,7 +130,7 @@ impl Lists<'_> {
         room.put_u8(b'{');
         let sublists = self.levels.get(at + 1);
         for (number, row) in self.levels[at].range(list).enumerate() {
-            if room.looks(number) {
+            if room.check_element(number) {
                 return;
             }
             if 0 < number {
@@ -180,7 +183,7 @@ impl Lists<'_> {
             room.put_i32(1);
         }
         for (number, row) in elements.enumerate() {
-            if room.looks(number) {
+            if room.check_element(number) {
                 return;
             }
             self.values.push_sized(row, room);

@@ -2,8 +2,8 @@
 //!
 //! - room-1. A row has at most `limits::ROW_BYTES`, and from `COUNTED_BYTES` on written bytes are
 //!   counted in the memory budget of connections (`budget`).
-//! - room-2. While a long value is written, cancellation and memory are checked every `LOOK`
-//!   elements: the work between two checks takes less than a millisecond.
+//! - room-2. While a long value is written, cancellation and memory are checked every
+//!   `CHECK_ELEMENTS` elements: the work between two checks takes less than a millisecond.
 
 use std::ops::{Deref, DerefMut};
 
@@ -19,7 +19,7 @@ const COUNTED_BYTES: usize = 256 << 10;
 /// The bytes that are counted at once.
 const COUNT_STEP_BYTES: usize = 64 << 10;
 /// The elements of a list between two checks (room-2).
-const LOOK: usize = 1_024;
+const CHECK_ELEMENTS: usize = 1_024;
 
 /// The reason why a row is stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -80,11 +80,11 @@ impl<'b> Room<'b> {
     }
 
     /// Returns true if the row is stopped, at this element of a list (room-2).
-    pub(super) fn looks(&mut self, element: usize) -> bool {
-        if element.is_multiple_of(LOOK) { self.check() } else { self.stopped.is_some() }
+    pub(super) fn check_element(&mut self, element: usize) -> bool {
+        if element.is_multiple_of(CHECK_ELEMENTS) { self.check() } else { self.stopped.is_some() }
     }
 
-    /// Checks the limits, and returns whether the row is stopped.
+    /// Checks the limits, and returns true if the row is stopped.
     pub(super) fn check(&mut self) -> bool {
         if self.stopped.is_none() {
             if self.guard.cancel_handle.is_canceled() {
