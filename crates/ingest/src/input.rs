@@ -38,7 +38,7 @@ const _: () = assert!(READ_BYTES.is_multiple_of(CHUNK_BYTES));
 const CHUNKS_AHEAD: usize = 32;
 /// The number of chunks after which the pages of the memory are checked: every 16 MiB.
 #[cfg(target_os = "linux")]
-const CHUNKS_PER_LOOK: u64 = (16 << 20) / CHUNK_BYTES as u64;
+const CHUNKS_PER_MEASUREMENT: u64 = (16 << 20) / CHUNK_BYTES as u64;
 /// The interval at which a waiting thread checks for cancellation.
 const CANCEL_INTERVAL: Duration = Duration::from_millis(20);
 /// The number of reads in flight.
@@ -363,8 +363,8 @@ impl ChunkReader {
     fn number(&mut self) -> u64 {
         self.next += 1;
         #[cfg(target_os = "linux")]
-        if self.next.is_multiple_of(CHUNKS_PER_LOOK) {
-            self.pages.look();
+        if self.next.is_multiple_of(CHUNKS_PER_MEASUREMENT) {
+            self.pages.measure();
         }
         self.next - 1
     }

@@ -19,13 +19,13 @@ const SLOW_MAX: u32 = 2;
 /// measurement.
 const SLOW_NANOS: u64 = 1_000_000;
 /// Measurements after which the result is final.
-const LOOKS_MAX: u32 = 32;
+const MEASUREMENTS_MAX: u32 = 32;
 
 /// Measures huge and small pages repeatedly: the first pages may be ones that were just freed,
 /// which are fast.
 #[derive(Debug, Default)]
 pub struct PageWatch {
-    looks: u32,
+    measurements: u32,
     slow: u32,
 }
 
@@ -38,19 +38,19 @@ impl PageWatch {
     /// Touches a fresh huge page and as much memory in small pages, which takes some milliseconds
     /// at worst. If huge pages prove to be slow, they are turned off for this process and measured
     /// no more; memory that exists already stays as it is.
-    pub fn look(&mut self) {
-        if self.looks >= LOOKS_MAX {
+    pub fn measure(&mut self) {
+        if self.measurements >= MEASUREMENTS_MAX {
             return;
         }
-        self.looks += 1;
+        self.measurements += 1;
         let nanos = (nanos_to_touch(Advice::HugePage), nanos_to_touch(Advice::NoHugePage));
         let (Some(huge), Some(small)) = nanos else {
-            self.looks = LOOKS_MAX; // The kernel has one kind only.
+            self.measurements = MEASUREMENTS_MAX; // The kernel has one kind only.
             return;
         };
         self.slow += u32::from(huge > SLOW_NANOS && huge / 3 > small / 2);
         if self.slow >= SLOW_MAX {
-            self.looks = LOOKS_MAX;
+            self.measurements = MEASUREMENTS_MAX;
             // Everything works even if the kernel refuses.
             sys::turn_huge_pages_off();
         }
@@ -78,10 +78,10 @@ mod tests {
     #[test]
     fn memory_works_however_it_was_looked_at() {
         let mut watch = PageWatch::new();
-        for _ in 0..2 * LOOKS_MAX {
-            watch.look();
+        for _ in 0..2 * MEASUREMENTS_MAX {
+            watch.measure();
         }
-        assert_eq!(watch.looks, LOOKS_MAX);
+        assert_eq!(watch.measurements, MEASUREMENTS_MAX);
         let memory = vec![7_u8; 3 * HUGE_PAGE_BYTES];
         assert_eq!(memory.iter().map(|&byte| u64::from(byte)).sum::<u64>(), 7 * 3 * (2 << 20));
     }

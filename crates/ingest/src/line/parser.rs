@@ -6,7 +6,7 @@
 //!   byte.
 //! - parser-4. Between batches, caches have at most `limits::LINE_CACHE_BYTES`.
 //! - parser-5. Rows of a batch take at most `LineOptions::padding_bytes_max` beyond four times
-//!   their text and the bytes of `LOOK_ROWS` rows: a column that one row names has a NULL in all
+//!   their text and the bytes of `CHECK_ROWS` rows: a column that one row names has a NULL in all
 //!   others.
 //!
 //! A line is read once, from left to right: name and tags as one (`series_cache`), each key by a
@@ -33,7 +33,7 @@ use super::table::{Table, checked_name};
 use super::{LineHost, LineOptions, OnBadLine, Precision};
 
 /// The number of rows between two checks of their memory (parser-5).
-const LOOK_ROWS: usize = 4_096;
+const CHECK_ROWS: usize = 4_096;
 /// The maximum number of bytes that the values of a line take for each of its bytes, if all lines
 /// name the same columns: one digit with its key, comma and equals sign becomes eight bytes.
 const VALUE_BYTES_PER_BYTE: usize = 4;
@@ -277,7 +277,7 @@ impl LineParser {
 
     /// Checks the memory of the batch (parser-5).
     #[cold]
-    fn look(&mut self) {
+    fn check_memory(&mut self) {
         let bytes = |&table: &u32| self.tables[table as usize].value_bytes();
         let bytes = self.active.iter().map(bytes).sum::<usize>();
         let padding = bytes.saturating_sub(VALUE_BYTES_PER_BYTE * self.text_bytes);
@@ -487,8 +487,8 @@ impl LineParser {
         table.end_row(instant, line).map_err(|_| out_of_range(&text[at..end], instant))?;
         self.rows += 1;
         self.text_bytes += end - start;
-        if self.rows.is_multiple_of(LOOK_ROWS) {
-            self.look();
+        if self.rows.is_multiple_of(CHECK_ROWS) {
+            self.check_memory();
         }
         self.row.is_new_table = false;
         if !is_known {

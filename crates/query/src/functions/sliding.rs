@@ -105,7 +105,7 @@ impl Default for Frame {
 
 impl Frame {
     /// Returns the count of the values of a batch, the count of true ones, and their bits.
-    fn look(&self, values: &ArrayRef) -> Result<(u64, u64, i128)> {
+    fn count_batch(&self, values: &ArrayRef) -> Result<(u64, u64, i128)> {
         let count = (values.len() - values.null_count()) as u64;
         if self.what != What::Xor {
             let flags = cast(values, &DataType::Boolean)?;
@@ -119,14 +119,14 @@ impl Frame {
 
 impl Accumulator for Frame {
     fn update_batch(&mut self, values: &[ArrayRef]) -> Result<()> {
-        let (count, trues, bits) = self.look(&values[0])?;
+        let (count, trues, bits) = self.count_batch(&values[0])?;
         (self.count, self.trues, self.bits) =
             (self.count + count, self.trues + trues, self.bits ^ bits);
         Ok(())
     }
 
     fn retract_batch(&mut self, values: &[ArrayRef]) -> Result<()> {
-        let (count, trues, bits) = self.look(&values[0])?;
+        let (count, trues, bits) = self.count_batch(&values[0])?;
         (self.count, self.trues, self.bits) =
             (self.count - count, self.trues - trues, self.bits ^ bits);
         Ok(())

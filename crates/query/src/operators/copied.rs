@@ -200,8 +200,8 @@ impl Copier {
 }
 
 impl Sides {
-    /// Looks at the next batch of a side (copied-1).
-    fn look(&self, side: usize, batch: &RecordBatch, batch_rows: u64) -> Result<()> {
+    /// Measures the next batch of a side (copied-1).
+    fn measure(&self, side: usize, batch: &RecordBatch, batch_rows: u64) -> Result<()> {
         let side = side.min(1);
         self.rows[side].fetch_add(batch.num_rows() as u64, Relaxed);
         let widest = copied_columns(batch).map(widest_bytes).fold(0, u64::saturating_add);
@@ -269,12 +269,12 @@ impl Unary for Measured {
         let batch_rows = context.session_config().batch_size() as u64;
         let input = input.execute(partition, context)?;
         let (side, copier) = (self.side, Arc::clone(&self.copier));
-        Ok(Box::pin(Looking { input, side, copier, batch_rows, rest: None }))
+        Ok(Box::pin(MeasuredInput { input, side, copier, batch_rows, rest: None }))
     }
 }
 
 /// The batches of a [`Measured`].
-struct Looking {
+struct MeasuredInput {
     input: SendableRecordBatchStream,
     side: usize,
     copier: Arc<Copier>,
@@ -283,12 +283,12 @@ struct Looking {
     rest: Option<RecordBatch>,
 }
 
-impl Looking {
-    fn look(&mut self, batch: RecordBatch) -> Result<RecordBatch> {
+impl MeasuredInput {
+    fn measure(&mut self, batch: RecordBatch) -> Result<RecordBatch> {
         let copier = Arc::clone(&self.copier);
         match copier.as_ref() {
             Copier::Join(sides) => {
-                sides.look(self.side, &batch, self.batch_rows.max(batch.num_rows() as u64))?;
+                sides.measure(self.side, &batch, self.batch_rows.max(batch.num_rows() as u64))?;
                 Ok(batch)
             }
             Copier::Unnest(lists) => {
@@ -301,7 +301,7 @@ impl Looking {
     }
 }
 
-impl Stream for Looking {
+impl Stream for MeasuredInput {
     type Item = Result<RecordBatch>;
 
     fn poll_next(
@@ -312,11 +312,11 @@ impl Stream for Looking {
             Some(rest) => Some(Ok(rest)),
             None => ready!(self.input.poll_next_unpin(context)),
         };
-        Poll::Ready(batch.map(|batch| batch.and_then(|batch| self.look(batch))))
+        Poll::Ready(batch.map(|batch| batch.and_then(|batch| self.measure(batch))))
     }
 }
 
-impl RecordBatchStream for Looking {
+impl RecordBatchStream for MeasuredInput {
     fn schema(&self) -> SchemaRef {
         self.input.schema()
     }
@@ -372,7 +372,7 @@ mod tests {
         let narrow = batch(vec![lists(&[10; 1_000])]);
         let joined = |batches: &[(usize, &RecordBatch)]| {
             let sides = Sides::default();
-            batches.iter().try_for_each(|&(side, batch)| sides.look(side, batch, 8_192))
+            batches.iter().try_for_each(|&(side, batch)| sides.measure(side, batch, 8_192))
         };
         joined(&[(0, &wide), (1, &wide)]).expect("one row of each");
         joined(&[(0, &narrow), (1, &narrow)]).expect("narrow rows");

@@ -359,8 +359,8 @@ struct Fed {
 }
 
 impl Fed {
-    /// Looks at how wide the arguments of calls are.
-    fn look(&self, batch: &RecordBatch) -> Result<()> {
+    /// Measures the widest values of the arguments of calls.
+    fn measure(&self, batch: &RecordBatch) -> Result<()> {
         for argument in &self.wide {
             let bytes = match argument.evaluate(batch)? {
                 ColumnarValue::Array(values) => widest(values.as_ref()),
@@ -405,7 +405,7 @@ impl Stream for Fed {
         drop(outer);
         Poll::Ready(ready!(polled).map(|batch| {
             let batch = batch?;
-            self.look(&batch)?;
+            self.measure(&batch)?;
             self.feed(batch)
         }))
     }
