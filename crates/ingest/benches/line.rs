@@ -35,7 +35,7 @@ fn mixed(number: u64) -> u64 {
 }
 
 /// One of the words.
-fn pick(words: &[&'static str], number: u64) -> &'static str {
+fn choose(words: &[&'static str], number: u64) -> &'static str {
     words[usize::try_from(number % words.len() as u64).expect("a few words")]
 }
 
@@ -58,19 +58,19 @@ fn cpu_only(hosts: u64) -> Vec<u8> {
     for line in 0..LINES {
         let (host, step) = (line % hosts, line / hosts);
         let tag = mixed(host);
-        let region = pick(&REGIONS, tag);
+        let region = choose(&REGIONS, tag);
         text += &format!(
             "cpu,hostname=host_{host},region={region},datacenter={region}{},rack={},\
              os=Ubuntu1{}.10,arch=x{},team={},service={},service_version={},\
              service_environment={} ",
-            pick(&["a", "b", "c"], tag),
+            choose(&["a", "b", "c"], tag),
             tag >> 8 & 63,
             5 + (tag >> 14 & 1),
-            pick(&["86", "64"], tag >> 15),
-            pick(&["SF", "NYC", "LON", "CHI"], tag >> 16),
+            choose(&["86", "64"], tag >> 15),
+            choose(&["SF", "NYC", "LON", "CHI"], tag >> 16),
             tag >> 18 & 15,
             tag >> 22 & 1,
-            pick(&["production", "staging", "test"], tag >> 23),
+            choose(&["production", "staging", "test"], tag >> 23),
         );
         for (number, field) in FIELDS.into_iter().enumerate() {
             let comma = if number == 0 { "" } else { "," };
@@ -99,7 +99,7 @@ fn iot(hosts: u64) -> Vec<u8> {
         let (host, step) = (line % hosts, line / hosts);
         let tag = mixed(host);
         text += &format!("readings,name=truck_{host},fleet=");
-        text += pick(&["East", "West", "North", "South"], tag);
+        text += choose(&["East", "West", "North", "South"], tag);
         if tag & 32 == 0 {
             text += &format!(",driver=driver_{}", tag >> 6 & 63);
         }

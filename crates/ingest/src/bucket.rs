@@ -60,7 +60,7 @@ pub(crate) struct BucketOptions {
     /// Bytes of text at which a column buffer is full.
     pub(crate) buffer_text_max: usize,
     /// Larger buffers are freed instead of reused.
-    pub(crate) kept_max: usize,
+    pub(crate) reused_bytes_max: usize,
     /// The number of buckets of which each worker can fill a column buffer at the same time.
     pub(crate) count_max: usize,
     /// The memory of all string compressors: texts of further columns are not compressed.
@@ -147,7 +147,7 @@ impl Buckets {
         let count = plan.count();
         let piece_bytes = (options.buffer_rows * layout.row_bytes).next_multiple_of(4_096);
         // A full column buffer's memory is reused soon for the next one.
-        let vacant_max = (options.kept_max / piece_bytes).clamp(2, 64);
+        let vacant_max = (options.reused_bytes_max / piece_bytes).clamp(2, 64);
         let pool = BufferPoolOptions { headroom: 0, piece_bytes, tailroom: 0, vacant_max };
         let key = BucketKey::Time;
         let begun = CompressorCount::within(options.compressors_max);

@@ -151,7 +151,7 @@ impl ImportContext<'_> {
         let options = BucketOptions {
             buffer_rows,
             buffer_text_max: self.shares.buffer_text_max(),
-            kept_max: self.shares.kept_max(),
+            reused_bytes_max: self.shares.reused_bytes_max(),
             count_max,
             compressors_max: self.shares.compressors_max(),
         };

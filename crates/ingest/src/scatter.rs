@@ -340,12 +340,12 @@ impl Scatterer {
         if buffer.rows > 0 {
             let Buckets { layout, compressors, .. } = &*self.buckets;
             let packed = self.packer.pack(&mut buffer, layout, compressors);
-            self.packer.keep_at_most(self.buckets.options.kept_max);
+            self.packer.keep_at_most(self.buckets.options.reused_bytes_max);
             self.buckets.add(bucket, packed);
         }
         buffer.texts.clear();
         let bytes = self.pages_bytes + buffer.texts.spare_bytes();
-        if bytes <= self.buckets.options.kept_max {
+        if bytes <= self.buckets.options.reused_bytes_max {
             self.pages_bytes = bytes;
             self.pages.push(buffer.texts);
         }

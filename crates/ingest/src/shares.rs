@@ -25,7 +25,7 @@ pub(crate) struct Shares {
 /// The size from which on a record waits for memory; smaller ones fit the buffers of a worker.
 pub(crate) const LARGE_RECORD_BYTES: usize = 1 << 20;
 /// The maximum size of a buffer that is kept for later rows.
-const KEPT_BYTES_MAX: u64 = 64 << 20;
+const REUSED_BYTES_MAX: u64 = 64 << 20;
 /// The maximum size of the interned texts of a column that is no symbol: they stay within a core's
 /// L2.
 const INTERNED_BYTES_MAX: u64 = 4 << 20;
@@ -62,8 +62,8 @@ impl Shares {
     }
 
     /// The maximum size of a buffer that a worker keeps for later rows.
-    pub(crate) fn kept_max(&self) -> usize {
-        narrow((self.memory / 32 / self.workers).min(KEPT_BYTES_MAX))
+    pub(crate) fn reused_bytes_max(&self) -> usize {
+        narrow((self.memory / 32 / self.workers).min(REUSED_BYTES_MAX))
     }
 
     /// The size of the writes of a worker that are in flight.

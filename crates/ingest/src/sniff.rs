@@ -349,11 +349,11 @@ pub(crate) fn map_look(
     columns::map(&looked.names, looked.has_names, schema, options)
 }
 
-/// The columns of a file that are not left out.
+/// Returns the columns of a file that are not left out, with their evidence.
 ///
 /// # Errors
 /// If a name occurs twice.
-pub(crate) fn kept_columns<'a>(
+pub(crate) fn imported_evidence<'a>(
     looked: &'a Look,
     options: &SniffOptions<'_>,
 ) -> Result<Vec<(&'a String, &'a Evidence)>, SniffError> {

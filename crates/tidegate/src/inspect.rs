@@ -93,8 +93,8 @@ pub(crate) fn list_tables(database: &Database, form: Form, target: &mut Target) 
             rows.push(TableLine::of(&snapshot));
         }
     }
-    let text = |pick: fn(&TableLine) -> Option<String>| texts(rows.iter().map(pick));
-    let number = |pick: fn(&TableLine) -> u64| numbers(rows.iter().map(pick));
+    let text = |value_of: fn(&TableLine) -> Option<String>| texts(rows.iter().map(value_of));
+    let number = |value_of: fn(&TableLine) -> u64| numbers(rows.iter().map(value_of));
     let size: ArrayRef = if form.format == Format::Table {
         text(|line| Some(bytes(line.bytes)))
     } else {

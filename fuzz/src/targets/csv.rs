@@ -24,7 +24,7 @@ const PIECE_BYTES: usize = 256 << 10;
 pub(crate) fn check(bytes: &[u8]) {
     let mut input = Input::new(bytes);
     let world = World::on(Arc::new(SimDisk::new(1)), Path::new("/"));
-    let partition_by = input.pick(&[PartitionUnit::Day, PartitionUnit::None]);
+    let partition_by = input.choose(&[PartitionUnit::Day, PartitionUnit::None]);
     let is_ordered = !input.byte().is_multiple_of(4);
     let schema = schema(is_ordered, partition_by);
     let mut options = world.options(&schema, &[]);
@@ -114,13 +114,13 @@ fn schema(is_ordered: bool, partition_by: PartitionUnit) -> Schema {
 
 fn choose(input: &mut Input<'_>, options: &mut ImportOptions) {
     let dialect = &mut options.dialect;
-    dialect.delimiter = input.pick(&[Some(b','), Some(b';'), Some(b'\t'), None]);
-    dialect.quote = input.pick(&[Quote::Standard, Quote::Byte(b'\''), Quote::None]);
-    dialect.header = input.pick(&[Header::Absent, Header::Present, Header::Auto]);
-    dialect.null_text = input.pick(&[None, Some("NULL")]).map(str::to_owned);
-    dialect.skip_lines = input.pick(&[0, 0, 0, 1, 2]);
-    dialect.missing_fields = input.pick(&[MissingFields::Null, MissingFields::Reject]);
-    options.on_error = input.pick(&[OnError::SkipRow, OnError::Null]);
+    dialect.delimiter = input.choose(&[Some(b','), Some(b';'), Some(b'\t'), None]);
+    dialect.quote = input.choose(&[Quote::Standard, Quote::Byte(b'\''), Quote::None]);
+    dialect.header = input.choose(&[Header::Absent, Header::Present, Header::Auto]);
+    dialect.null_text = input.choose(&[None, Some("NULL")]).map(str::to_owned);
+    dialect.skip_lines = input.choose(&[0, 0, 0, 1, 2]);
+    dialect.missing_fields = input.choose(&[MissingFields::Null, MissingFields::Reject]);
+    options.on_error = input.choose(&[OnError::SkipRow, OnError::Null]);
     options.workers = NonZeroUsize::new(usize::from(input.byte() % 3) + 1).expect("not 0");
 }
 

@@ -29,7 +29,8 @@ enum Form {
 
 pub(crate) fn check(bytes: &[u8]) {
     let mut input = Input::new(bytes);
-    let form = input.pick(&[Form::Request, Form::Chunks, Form::Compressed, Form::CompressedChunks]);
+    let form =
+        input.choose(&[Form::Request, Form::Chunks, Form::Compressed, Form::CompressedChunks]);
     let body_encoding = body_encoding(input.byte());
     let cuts = [input.short(), input.short()];
     let rest = input.take(usize::MAX);

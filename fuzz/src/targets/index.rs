@@ -11,9 +11,9 @@ use super::input::Input;
 
 pub(crate) fn check(bytes: &[u8]) {
     let mut input = Input::new(bytes);
-    let delimiter = input.pick(b",;\t|a");
-    let quote = input.pick(&[Some(b'"'), Some(b'\''), Some(b'b'), None]);
-    let line_end = input.pick(b"\n\r");
+    let delimiter = input.choose(b",;\t|a");
+    let quote = input.choose(&[Some(b'"'), Some(b'\''), Some(b'b'), None]);
+    let line_end = input.choose(b"\n\r");
     let cut = input.short();
     let (text, structure) = (input.rest, Structure { delimiter, quote, line_end });
     for state in [QuoteState::Outside, QuoteState::Inside] {

@@ -31,7 +31,7 @@ impl<'a> Input<'a> {
     }
 
     /// One of the choices.
-    pub(crate) fn pick<T: Copy>(&mut self, choices: &[T]) -> T {
+    pub(crate) fn choose<T: Copy>(&mut self, choices: &[T]) -> T {
         choices[usize::from(self.byte()) % choices.len()]
     }
 }

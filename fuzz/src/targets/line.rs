@@ -21,7 +21,7 @@ pub(crate) fn check(bytes: &[u8]) {
     let mut input = Input::new(bytes);
     let schemas = schemas(input.byte());
     let options = LineOptions {
-        precision: input.pick(&[
+        precision: input.choose(&[
             Precision::Nanos,
             Precision::Micros,
             Precision::Millis,
@@ -29,9 +29,9 @@ pub(crate) fn check(bytes: &[u8]) {
             Precision::Minutes,
             Precision::Hours,
         ]),
-        integer_type: input.pick(&[ColumnType::Int64, ColumnType::Int64, ColumnType::Int16]),
-        max_line_bytes: input.pick(&[1 << 20, 1 << 20, 24, 48]),
-        max_columns: input.pick(&[2_048, 2_048, 2, 3]),
+        integer_type: input.choose(&[ColumnType::Int64, ColumnType::Int64, ColumnType::Int16]),
+        max_line_bytes: input.choose(&[1 << 20, 1 << 20, 24, 48]),
+        max_columns: input.choose(&[2_048, 2_048, 2, 3]),
         create_columns: !input.byte().is_multiple_of(7) || schemas.is_empty(),
         ..LineOptions::new(OnBadLine::Skip)
     };

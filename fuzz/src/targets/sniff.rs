@@ -22,16 +22,16 @@ pub(crate) fn check(bytes: &[u8]) {
     let formats = [None, Some(TimestampFormat::Iso), TimestampFormat::parse("%d.%m.%Y").ok()];
     let format = input.byte();
     let symbols = ["a".to_owned()];
-    let delimiter = input.pick(&[None, Some(b','), Some(b'"'), Some(b':'), Some(0xE4)]);
+    let delimiter = input.choose(&[None, Some(b','), Some(b'"'), Some(b':'), Some(0xE4)]);
     let options = SniffOptions {
         delimiter,
-        quote: input.pick(&[Quote::Standard, Quote::Byte(b'\''), Quote::None, Quote::Byte(b',')]),
-        header: input.pick(&[Header::Auto, Header::Present, Header::Absent, Header::Match]),
+        quote: input.choose(&[Quote::Standard, Quote::Byte(b'\''), Quote::None, Quote::Byte(b',')]),
+        header: input.choose(&[Header::Auto, Header::Present, Header::Absent, Header::Match]),
         timestamp_format: formats[usize::from(format) % formats.len()].as_ref(),
-        null_text: input.pick(&[None, Some("NULL"), Some("")]),
-        expected: input.pick(&[None, Some(&schema)]),
+        null_text: input.choose(&[None, Some("NULL"), Some("")]),
+        expected: input.choose(&[None, Some(&schema)]),
         columns: None,
-        designated: input.pick(&[None, Some("ts"), Some("f0")]),
+        designated: input.choose(&[None, Some("ts"), Some("f0")]),
         symbols: if format < 128 { &[] } else { &symbols },
         hints: &[],
         skip: &[],

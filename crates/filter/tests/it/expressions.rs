@@ -63,14 +63,14 @@ impl Author<'_> {
     }
 
     fn some_type(&mut self) -> ColumnType {
-        self.random.pick(self.columns).ty
+        self.random.choose(self.columns).ty
     }
 
     fn comparison(&mut self, depth: usize) -> Expr {
         let ty = self.some_type();
         let left = self.value(ty, depth);
         let right = if self.random.once_in(4) { self.value(ty, depth) } else { self.literal(ty) };
-        let op = *self.random.pick(&COMPARE);
+        let op = *self.random.choose(&COMPARE);
         if self.random.once_in(4) {
             return Expr::compare(op, right, left);
         }
@@ -79,7 +79,7 @@ impl Author<'_> {
 
     fn membership(&mut self, depth: usize) -> Expr {
         let ty = self.some_type();
-        let most = *self.random.pick(&[3, 12, 40]);
+        let most = *self.random.choose(&[3, 12, 40]);
         let count = 1 + self.random.below(most);
         Expr::InList {
             expr: Box::new(self.value(ty, depth)),
@@ -112,13 +112,13 @@ impl Author<'_> {
         if depth == 0 || self.random.once_in(2) {
             return match columns.as_slice() {
                 [] => self.literal(ty),
-                columns => Expr::Column(*self.random.pick(columns)),
+                columns => Expr::Column(*self.random.choose(columns)),
             };
         }
         let below = depth - 1;
         match self.random.below(6) {
             0 | 1 if is_number(ty) => Expr::Arithmetic {
-                op: *self.random.pick(&ARITHMETIC),
+                op: *self.random.choose(&ARITHMETIC),
                 left: Box::new(self.value(ty, below)),
                 right: Box::new(self.value(ty, below)),
             },
@@ -162,7 +162,7 @@ impl Author<'_> {
         }
         let column =
             self.columns.iter().find(|column| column.ty == ty && !column.values.is_empty());
-        let seen = column.map(|column| self.random.pick(&column.values).clone());
+        let seen = column.map(|column| self.random.choose(&column.values).clone());
         let value = match (seen, ty.physical()) {
             (Some(Value::Bytes(text)), _) => Value::Bytes(self.text_near(text, ty)),
             (Some(seen @ (Value::Bit(_) | Value::Fixed16(_))), _) => seen,

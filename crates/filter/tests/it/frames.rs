@@ -128,7 +128,7 @@ impl OwnedColumn {
         let is_sequence =
             matches!(&encoded, Owned::Narrow { codes: OwnedCodes::Sequence, .. } | Owned::Null);
         let validity = (!is_sequence && random.once_in(2)).then(|| {
-            let rarely = *random.pick(&[2, 10, 1_000]);
+            let rarely = *random.choose(&[2, 10, 1_000]);
             (0..rows.div_ceil(64) * 8)
                 .map(|_| {
                     (0..8).fold(0, |byte, bit| byte | u8::from(!random.once_in(rarely)) << bit)
@@ -372,7 +372,7 @@ pub(crate) fn random_float(random: &mut Random, ty: ColumnType) -> f64 {
         0 => f64::NAN,
         1 => -0.0,
         2 => 0.0,
-        3 => *random.pick(&[f64::INFINITY, f64::NEG_INFINITY, f64::MAX, 5e-324, -5e-324, 1e-40]),
+        3 => *random.choose(&[f64::INFINITY, f64::NEG_INFINITY, f64::MAX, 5e-324, -5e-324, 1e-40]),
         4..=7 => f64::from(u8::try_from(random.below(200)).expect("below 200")) / 10.0 - 10.0,
         8 => f64::from_bits(random.word()),
         _ => (random.below(1_000_000) as f64).mul_add(0.37, -1e5),
@@ -448,7 +448,7 @@ fn random_integers(random: &mut Random, ty: ColumnType, rows: usize) -> Owned {
         }
         _ => {}
     }
-    let width = *random.pick(&[1, 1, 2, 2, 4, 8]);
+    let width = *random.choose(&[1, 1, 2, 2, 4, 8]);
     let end = if width == 8 { u64::MAX } else { 1_u64 << (width * 8) };
     // Sometimes codes exceed the range of the type, which no encoder writes.
     let wraps = random.once_in(16);
@@ -473,12 +473,12 @@ fn random_floats(random: &mut Random, ty: ColumnType, rows: usize) -> Owned {
             Owned::Fixed { width, bytes: bytes.collect() }
         }
         _ => {
-            let width = *random.pick(&[1, 2, 4]);
-            let end = (1_u64 << (width * 8)).min(*random.pick(&[50, 70_000, u64::MAX]));
+            let width = *random.choose(&[1, 2, 4]);
+            let end = (1_u64 << (width * 8)).min(*random.choose(&[50, 70_000, u64::MAX]));
             let codes = OwnedCodes::random(random, rows, end, width);
             let base = i64::try_from(random.below(4_000)).expect("small") - 2_000;
-            let scale = *random.pick(&[0, 1, 2, 6, 15]);
-            let often = *random.pick(&[20, 2_000]);
+            let scale = *random.choose(&[0, 1, 2, 6, 15]);
+            let often = *random.choose(&[20, 2_000]);
             let mut exceptions = Vec::new();
             for row in 0..u32::try_from(rows).expect("a frame") {
                 if random.once_in(often) {
@@ -492,7 +492,7 @@ fn random_floats(random: &mut Random, ty: ColumnType, rows: usize) -> Owned {
 
 fn random_texts(random: &mut Random, ty: ColumnType, rows: usize, symbols: &Symbols) -> Owned {
     let is_symbol = ty == ColumnType::Symbol;
-    let count = *random.pick(&[1, 3, 60, 250, 300, 550]);
+    let count = *random.choose(&[1, 3, 60, 250, 300, 550]);
     if !is_symbol && random.once_in(3) {
         let is_compressed = random.once_in(2);
         let texts: Vec<String> = (0..rows)
@@ -500,7 +500,7 @@ fn random_texts(random: &mut Random, ty: ColumnType, rows: usize, symbols: &Symb
             .collect();
         return Owned::Strings(OwnedStrings::new(&texts, is_compressed));
     }
-    let width = if count > 256 { *random.pick(&[2, 4]) } else { *random.pick(&[1, 2, 4]) };
+    let width = if count > 256 { *random.choose(&[2, 4]) } else { *random.choose(&[1, 2, 4]) };
     let codes = match random.below(6) {
         0 => OwnedCodes::Same(u32::try_from(random.below(count)).expect("small")),
         _ => OwnedCodes::random(random, rows, count as u64, width),

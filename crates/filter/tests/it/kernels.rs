@@ -10,7 +10,7 @@ use tidegate_model::Codes;
 use crate::random::Random;
 
 fn random_ranges(random: &mut Random, width: u8) -> Vec<CodeRange> {
-    let most = *random.pick(&[2, 6, 40]);
+    let most = *random.choose(&[2, 6, 40]);
     let count = random.below(most);
     let greatest = u64::MAX >> (64 - u32::from(width) * 8);
     let mut ends: Vec<u64> = (0..count * 2)
@@ -42,7 +42,7 @@ proptest! {
     #[test]
     fn codes_match_as_their_ranges_say(seed in any::<u64>()) {
         let random = &mut Random::new(seed);
-        let width = *random.pick(&[1, 2, 4, 8]);
+        let width = *random.choose(&[1, 2, 4, 8]);
         let ranges = random_ranges(random, width);
         let rows = random.below(400);
         let mut bytes = Vec::new();
@@ -51,10 +51,10 @@ proptest! {
             let code = match ranges.as_slice() {
                 [] => random.word(),
                 ranges => match random.below(6) {
-                    0 => random.pick(ranges).first,
-                    1 => random.pick(ranges).last,
-                    2 => random.pick(ranges).first.wrapping_sub(1),
-                    3 => random.pick(ranges).last.wrapping_add(1),
+                    0 => random.choose(ranges).first,
+                    1 => random.choose(ranges).last,
+                    2 => random.choose(ranges).first.wrapping_sub(1),
+                    3 => random.choose(ranges).last.wrapping_add(1),
                     _ => random.word(),
                 },
             };
@@ -76,11 +76,11 @@ proptest! {
     fn floats_match_as_their_ranges_say(seed in any::<u64>()) {
         let random = &mut Random::new(seed);
         let special = [0.0, -0.0, 1.5, -1.5, f64::INFINITY, f64::NEG_INFINITY, f64::NAN, -f64::NAN];
-        let values: Vec<f64> = (0..random.below(300)).map(|_| *random.pick(&special)).collect();
+        let values: Vec<f64> = (0..random.below(300)).map(|_| *random.choose(&special)).collect();
         let ends = [f64::NEG_INFINITY, -1.5, 0.0, -0.0, 1.5, f64::INFINITY];
         let count = random.below(3);
         let ranges: Vec<(f64, f64)> =
-            (0..count).map(|_| (*random.pick(&ends), *random.pick(&ends))).collect();
+            (0..count).map(|_| (*random.choose(&ends), *random.choose(&ends))).collect();
         let test = FloatTest { ranges, nan: random.once_in(2) };
         let matches = |value: f64| {
             test.ranges.iter().any(|&(a, b)| a <= value && value <= b) || test.nan && value.is_nan()

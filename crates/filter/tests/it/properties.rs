@@ -97,7 +97,7 @@ proptest! {
         let (symbols, rows) = (symbols(), some_rows(random));
         let columns: Vec<OwnedColumn> = (0..1 + random.below(4))
             .map(|_| {
-                let ty = *random.pick(&TYPES);
+                let ty = *random.choose(&TYPES);
                 OwnedColumn::random(random, ty, rows, &symbols)
             })
             .collect();
@@ -117,7 +117,7 @@ proptest! {
     #[test]
     fn every_row_equals_its_own_value_and_no_other(seed in any::<u64>()) {
         let random = &mut Random::new(seed);
-        let (symbols, ty) = (symbols(), *random.pick(&TYPES));
+        let (symbols, ty) = (symbols(), *random.choose(&TYPES));
         let rows = 1 + random.below(300);
         let columns = [OwnedColumn::random(random, ty, rows, &symbols)];
         let frame = frame(&columns, rows);

@@ -26,7 +26,7 @@ impl Random {
         self.below(times) == 0
     }
 
-    pub(crate) fn pick<'a, T>(&mut self, list: &'a [T]) -> &'a T {
+    pub(crate) fn choose<'a, T>(&mut self, list: &'a [T]) -> &'a T {
         &list[self.below(list.len())]
     }
 }

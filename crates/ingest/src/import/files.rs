@@ -345,7 +345,7 @@ impl Files<'_> {
             std::iter::once(self.first).chain((0..self.looks.len()).filter(|&at| at != self.first));
         for at in order {
             let look = &self.looks[at];
-            let columns = sniff::kept_columns(look, &self.options(at, None));
+            let columns = sniff::imported_evidence(look, &self.options(at, None));
             let columns = columns.map_err(|source| self.sniff_error(at, source))?;
             for (position, (name, evidence)) in columns.into_iter().enumerate() {
                 let found = match look.has_names {

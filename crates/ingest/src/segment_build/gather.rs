@@ -82,7 +82,7 @@ impl<'a> Encoder<'a> {
         if layout.text.is_some() {
             self.text_column(parts, rows, column, &mut encoder)?;
             self.unpacked.clear();
-            self.interner.keep_at_most(self.job.shares.kept_max());
+            self.interner.keep_at_most(self.job.shares.reused_bytes_max());
             return Ok(encoder.finish());
         }
         let has_nulls = parts
@@ -107,7 +107,7 @@ impl<'a> Encoder<'a> {
     /// Takes back a buffer for another column.
     pub(super) fn recycle(&mut self, bytes: Vec<u8>) {
         // The memory of an unusually large column is freed.
-        if bytes.capacity() <= self.job.shares.kept_max() {
+        if bytes.capacity() <= self.job.shares.reused_bytes_max() {
             self.spare.push(bytes);
         }
     }

@@ -9,7 +9,7 @@ fn push_line(random: &mut Random, text: &mut Vec<u8>) {
     let names = ["t", "t", "t", "u", "cpu", "a\\ b", "\u{e9}", "T"];
     let keys =
         ["a", "b", "B", "c", "d\\,e", "a_key_of_more_than_thirty_two_bytes_is_long", "ts", "x"];
-    text.extend_from_slice(random.pick(&names).as_bytes());
+    text.extend_from_slice(random.choose(&names).as_bytes());
     for _ in 0..random.index(4) {
         let texts = [
             "x",
@@ -22,10 +22,10 @@ fn push_line(random: &mut Random, text: &mut Vec<u8>) {
             "long\\ text\\ that\\ repeats",
             "\\\n",
         ];
-        let tag = format!(",{}={}", random.pick(&keys), random.pick(&texts));
+        let tag = format!(",{}={}", random.choose(&keys), random.choose(&texts));
         text.extend_from_slice(tag.as_bytes());
     }
-    let mut separator = random.pick(&[" ", " ", "  "]);
+    let mut separator = random.choose(&[" ", " ", "  "]);
     for _ in 0..random.index(6) {
         let number = random.below(1_000).pow(u32::try_from(random.below(7)).unwrap());
         let value = match random.below(16) {
@@ -36,15 +36,15 @@ fn push_line(random: &mut Random, text: &mut Vec<u8>) {
             8 => format!("-{number}.{number}"),
             9 => format!("{number}e-3"),
             10 => format!("{}.{:03}d", number, number % 1_000),
-            11 => random.pick(&["t", "False", "T", "f"]).to_owned(),
+            11 => random.choose(&["t", "False", "T", "f"]).to_owned(),
             12 => random
-                .pick(&["\"a\"", "\"\"", "\"1.5\"", "\"a\nb\"", "\"a\\\r\\\n\"", "\"\\\"\\\\\""])
+                .choose(&["\"a\"", "\"\"", "\"1.5\"", "\"a\nb\"", "\"a\\\r\\\n\"", "\"\\\"\\\\\""])
                 .to_owned(),
-            13 => format!("{number}{}", random.pick(&["n", "t", "m"])),
-            14 => random.pick(&["", "NaN", "0x1fi", "\"1970-01-01T00:00:00Z\""]).to_owned(),
-            _ => random.pick(&["1,5", "=x", "'a'", "1..2", "\"open", "x"]).to_owned(),
+            13 => format!("{number}{}", random.choose(&["n", "t", "m"])),
+            14 => random.choose(&["", "NaN", "0x1fi", "\"1970-01-01T00:00:00Z\""]).to_owned(),
+            _ => random.choose(&["1,5", "=x", "'a'", "1..2", "\"open", "x"]).to_owned(),
         };
-        text.extend_from_slice(format!("{separator}{}={value}", random.pick(&keys)).as_bytes());
+        text.extend_from_slice(format!("{separator}{}={value}", random.choose(&keys)).as_bytes());
         separator = ",";
     }
     let time = match random.below(6) {
@@ -54,14 +54,14 @@ fn push_line(random: &mut Random, text: &mut Vec<u8>) {
         _ => format!(" {}", 1_451_606_400_000_000_000 + random.below(1_000_000)),
     };
     text.extend_from_slice(time.as_bytes());
-    text.extend_from_slice(random.pick(&["\n", "\n", "\n", "\r\n", " \n"]).as_bytes());
+    text.extend_from_slice(random.choose(&["\n", "\n", "\n", "\r\n", " \n"]).as_bytes());
 }
 
 fn damage(random: &mut Random, text: &mut Vec<u8>) {
     for _ in 0..random.index(4) {
         let at = random.index(text.len());
         let byte = *random
-            .pick(&[b" ", b",", b"=", b"\"", b"\\", b"\n", b"\r", b"1", b"\0", b"\xFF"])
+            .choose(&[b" ", b",", b"=", b"\"", b"\\", b"\n", b"\r", b"1", b"\0", b"\xFF"])
             .first()
             .unwrap();
         match random.below(3) {

@@ -305,7 +305,7 @@ fn footer_start(file: &[u8]) -> usize {
 /// changed so that the bytes behind it stay readable.
 fn damage(random: &mut Random, file: &mut Vec<u8>) {
     let start = footer_start(file);
-    let large: &[u8] = random.pick(&[
+    let large: &[u8] = random.choose(&[
         &[0xFF, 0xFF, 0xFF, 0xFF, 0x0F][..],
         &[0xFE, 0xFF, 0xFF, 0xFF, 0x0F][..],
         &[0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x01][..],

@@ -94,7 +94,7 @@ fn one_table_fails(seed: u64) {
                 vec![SimCall::Remove, SimCall::Resize, SimCall::List],
             ];
             let at = usize::try_from(random.below(4)).unwrap();
-            disk.fail_calls_in(&dir, &calls[at], random.pick(&SimErrno::ALL));
+            disk.fail_calls_in(&dir, &calls[at], random.choose(&SimErrno::ALL));
             failing = Some(id);
         }
         for _ in 0..25 {
@@ -120,7 +120,7 @@ fn one_table_fails(seed: u64) {
         });
         let context = format!("seed {seed}, round {round}, crash: {is_crash}");
         if let Some(crashed) = crashed {
-            options.log.durability = random.pick(&[Durability::Sync, Durability::Async]);
+            options.log.durability = random.choose(&[Durability::Sync, Durability::Async]);
             let found = read(&open(&crashed, &options));
             assert_eq!(found, tables, "{context}: after the crash");
         }

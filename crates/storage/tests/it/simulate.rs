@@ -42,7 +42,7 @@ impl Random {
         self.next() % end
     }
 
-    pub(crate) fn pick<T: Copy>(&mut self, of: &[T]) -> T {
+    pub(crate) fn choose<T: Copy>(&mut self, of: &[T]) -> T {
         of[usize::try_from(self.below(of.len() as u64)).unwrap()]
     }
 
@@ -83,7 +83,7 @@ impl Generator {
                     1 if self.random.one_in(4) => DAY,
                     _ => 0,
                 };
-                (self.now - late, self.random.pick(&HOSTS), self.next_value)
+                (self.now - late, self.random.choose(&HOSTS), self.next_value)
             })
             .collect()
     }
@@ -93,7 +93,7 @@ impl Generator {
         let count = if self.random.one_in(3) { 2 } else { 1 };
         let tables = (0..count).map(|n| {
             let table = TABLES[usize::try_from((first + n) % 4).unwrap()];
-            let extra = self.random.one_in(6).then(|| self.random.pick(&EXTRAS));
+            let extra = self.random.one_in(6).then(|| self.random.choose(&EXTRAS));
             (table, self.rows(), extra)
         });
         let tables = tables.collect();
@@ -114,7 +114,7 @@ impl Generator {
         for _ in 0..self.random.below(4) {
             let unknown = TABLES.iter().copied().find(|table| !after.contains_key(*table));
             let known = known(&after);
-            let table = if known.is_empty() { None } else { Some(self.random.pick(&known)) };
+            let table = if known.is_empty() { None } else { Some(self.random.choose(&known)) };
             let change = match (self.random.below(5), table, unknown) {
                 (0, _, Some(new)) => Step::Create(new),
                 (1, Some(table), _) => Step::Drop(vec![table]),
@@ -124,7 +124,7 @@ impl Generator {
                     match EXTRAS.iter().copied().find(|name| has(name)) {
                         Some(name) => Step::DropColumn(table, name),
                         None => {
-                            let name = self.random.pick(&EXTRAS);
+                            let name = self.random.choose(&EXTRAS);
                             Step::AddColumn(table, name, ColumnType::Int64)
                         }
                     }
@@ -152,7 +152,7 @@ impl Generator {
         if known.is_empty() {
             return self.append();
         }
-        let table = self.random.pick(&known);
+        let table = self.random.choose(&known);
         let unknown = TABLES.iter().copied().find(|table| !tables.contains_key(*table));
         let columns = &tables[table].columns;
         let has = |name: &str| columns.iter().any(|(known, _)| known == name);
@@ -171,7 +171,7 @@ impl Generator {
             }
             33 => match EXTRAS.iter().copied().find(|name| has(name)) {
                 Some(name) => Step::DropColumn(table, name),
-                None => Step::AddColumn(table, self.random.pick(&EXTRAS), ColumnType::Int64),
+                None => Step::AddColumn(table, self.random.choose(&EXTRAS), ColumnType::Int64),
             },
             34 if self.random.one_in(3) => Step::Truncate(table),
             35 if self.random.one_in(3) => Step::Drop(vec![table]),
@@ -202,27 +202,27 @@ impl Generator {
 /// Bounds that are reached within a few steps.
 pub(crate) fn options(random: &mut Random) -> OpenOptions {
     let log = LogOptions {
-        durability: random.pick(&[Durability::Sync, Durability::Async]),
-        unsynced_bytes_max: random.pick(&[24 << 10, 1 << 30]),
+        durability: random.choose(&[Durability::Sync, Durability::Async]),
+        unsynced_bytes_max: random.choose(&[24 << 10, 1 << 30]),
         step_bytes: 8 << 10,
         file_bytes: 40 << 10,
-        checkpoint_bytes: random.pick(&[16 << 10, 64 << 10, 1 << 30]),
-        bytes_max: random.pick(&[256 << 10, 1 << 31]),
+        checkpoint_bytes: random.choose(&[16 << 10, 64 << 10, 1 << 30]),
+        bytes_max: random.choose(&[256 << 10, 1 << 31]),
     };
     let maintenance = MaintenanceOptions {
-        memtable_bytes_max: random.pick(&[20 << 10, 1 << 20]),
-        flush_rows: random.pick(&[20, 200]),
+        memtable_bytes_max: random.choose(&[20 << 10, 1 << 20]),
+        flush_rows: random.choose(&[20, 200]),
         flush_bytes: 1 << 20,
         flush_after_nanos: u64::MAX,
-        log_bytes: random.pick(&[50 << 10, 1 << 30]),
-        memtable_runs_max: random.pick(&[3, 9]),
-        compaction_runs: random.pick(&[2, 4]),
-        compaction_rows_max: random.pick(&[100, 1 << 20]),
-        delete_compaction_after_nanos: random.pick(&[0, u64::MAX]),
+        log_bytes: random.choose(&[50 << 10, 1 << 30]),
+        memtable_runs_max: random.choose(&[3, 9]),
+        compaction_runs: random.choose(&[2, 4]),
+        compaction_rows_max: random.choose(&[100, 1 << 20]),
+        delete_compaction_after_nanos: random.choose(&[0, u64::MAX]),
     };
     let sync_threads = NonZeroUsize::new(1).unwrap();
     let clock = Arc::new(SimClock::new(77));
-    let open_segments_max = random.pick(&[1, 3, 1 << 14]);
+    let open_segments_max = random.choose(&[1, 3, 1 << 14]);
     OpenOptions { log, maintenance, sync_threads, open_segments_max, ..OpenOptions::new(clock) }
 }
 
@@ -251,8 +251,8 @@ fn plan_fault(disk: &SimDisk, random: &mut Random) -> &'static str {
             "full disk"
         }
         7..11 => {
-            let (errno, lasts) = (random.pick(&SimErrno::ALL), random.one_in(2));
-            let (call, nth) = (random.pick(&SimCall::HARMLESS), 1 + random.below(80));
+            let (errno, lasts) = (random.choose(&SimErrno::ALL), random.one_in(2));
+            let (call, nth) = (random.choose(&SimCall::HARMLESS), 1 + random.below(80));
             disk.fail_call_at(call, nth, errno, lasts);
             FAILED_CALL
         }
@@ -284,7 +284,7 @@ fn simulate(seed: u64) {
             disk = disk.after_power_loss_by(random.next());
         }
         // The database is opened with as much memory as it was written with, or with very little.
-        let bytes_max = random.pick(&[options.maintenance.memtable_bytes_max, 2 << 10]);
+        let bytes_max = random.choose(&[options.maintenance.memtable_bytes_max, 2 << 10]);
         let reopened = OpenOptions {
             maintenance: MaintenanceOptions {
                 memtable_bytes_max: bytes_max,

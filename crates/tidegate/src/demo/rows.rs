@@ -67,13 +67,13 @@ pub(super) fn push(row: u64, rows: u64, line: &mut Vec<u8>) {
     let mut random = Random(row);
     let time_ms = START_MS + arrival_ms(row, rows).saturating_sub(delay_ms(&mut random));
     push_time(time_ms, line);
-    let site = random.pick(&SITES);
-    let country = random.pick(&COUNTRIES);
-    let device = random.pick(&DEVICES);
-    let page = random.pick(&PAGES);
+    let site = random.choose(&SITES);
+    let country = random.choose(&COUNTRIES);
+    let device = random.choose(&DEVICES);
+    let page = random.choose(&PAGES);
     let item = random.skewed(ITEMS);
     let visitor = random.skewed(VISITORS);
-    let status = random.pick(&STATUSES);
+    let status = random.choose(&STATUSES);
     let duration_ms = 5 + random.skewed(800) + if status.starts_with('5') { 3_000 } else { 0 };
     let bytes = if status == "200" { 500 + random.skewed(180_000) } else { 0 };
     write!(line, ",{site},{country},{device},{page}").expect(IN_MEMORY);
@@ -153,7 +153,7 @@ impl Random {
         u64::try_from(skewed).expect("below the bound")
     }
 
-    fn pick(&mut self, values: &[(&'static str, u64)]) -> &'static str {
+    fn choose(&mut self, values: &[(&'static str, u64)]) -> &'static str {
         let weights = values.iter().map(|(_, weight)| weight).sum();
         let mut left = self.below(weights);
         for (value, weight) in values {

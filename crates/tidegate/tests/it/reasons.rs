@@ -14,8 +14,8 @@ const NEW: &str = "NEW";
 pub(crate) struct Reasons(BTreeMap<String, String>);
 
 impl Reasons {
-    /// Returns a list of found lines, without reasons.
-    pub(crate) fn found(lines: impl IntoIterator<Item = String>) -> Reasons {
+    /// Returns a list of lines without reasons.
+    pub(crate) fn without_reasons(lines: impl IntoIterator<Item = String>) -> Reasons {
         Reasons(lines.into_iter().map(|line| (line, String::new())).collect())
     }
 
@@ -32,9 +32,9 @@ impl Reasons {
     }
 
     /// Returns the errors of the list.
-    pub(crate) fn compare(&self, found: &Reasons) -> Vec<String> {
-        let unlisted = found.0.keys().filter(|line| !self.0.contains_key(*line));
-        let gone = self.0.keys().filter(|line| !found.0.contains_key(*line));
+    pub(crate) fn compare(&self, actual: &Reasons) -> Vec<String> {
+        let unlisted = actual.0.keys().filter(|line| !self.0.contains_key(*line));
+        let gone = self.0.keys().filter(|line| !actual.0.contains_key(*line));
         let unreasoned = self.0.iter().filter(|(_, reason)| reason.is_empty() || *reason == NEW);
         let unlisted = unlisted.map(|line| format!("differs, and is not listed: {line}"));
         let gone = gone.map(|line| format!("is listed, and does not differ: {line}"));

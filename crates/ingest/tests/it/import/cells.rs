@@ -25,7 +25,7 @@ pub(crate) fn instant_text(random: &mut Random, ts: i64, unit: TimeUnit) -> Vec<
     if random.percent(50) {
         text = text.replace('T', " ");
     }
-    text.push_str(random.pick(&["", "", "", "Z", "+00:00"]));
+    text.push_str(random.choose(&["", "", "", "Z", "+00:00"]));
     text.into_bytes()
 }
 
@@ -36,7 +36,7 @@ pub(crate) fn value(random: &mut Random, ty: ColumnType) -> Cell {
     }
     let text = match ty {
         ColumnType::Boolean => {
-            random.pick(&["true", "false", "1", "0", "T", "No", "yes"]).to_owned()
+            random.choose(&["true", "false", "1", "0", "T", "No", "yes"]).to_owned()
         }
         ColumnType::Int8 => integer(random, i8::MIN.into(), i8::MAX.into()),
         ColumnType::Int16 => integer(random, i16::MIN.into(), i16::MAX.into()),
@@ -107,7 +107,7 @@ fn decimal(random: &mut Random, precision: u8, scale: u8) -> String {
     let whole_digits = usize::from(precision - scale);
     let digits = format!("{:020}{:020}", random.next(), random.next());
     let used = random.index(whole_digits.min(38) + 1);
-    let sign = random.pick(&["", "", "-", "+"]);
+    let sign = random.choose(&["", "", "-", "+"]);
     let whole = if used == 0 { "0" } else { &digits[40 - used..] };
     match random.below(3) {
         0 if 0 < used => format!("{sign}{whole}"),
@@ -159,7 +159,7 @@ pub(crate) fn text(random: &mut Random) -> Vec<u8> {
     let plain = random.percent(60);
     let mut text = String::new();
     for _ in 0..parts {
-        text.push_str(if plain { "some words " } else { random.pick(&PARTS) });
+        text.push_str(if plain { "some words " } else { random.choose(&PARTS) });
     }
     if random.percent(30) {
         text.push_str(&random.below(1_000).to_string());
@@ -170,7 +170,7 @@ pub(crate) fn text(random: &mut Random) -> Vec<u8> {
 /// Bytes that are no value of the type, or no cell at all. `quote` is the byte that quotes.
 pub(crate) fn bad(random: &mut Random, ty: ColumnType, quote: Option<u8>) -> Cell {
     if let Some(quote) = quote.filter(|_| random.percent(25)) {
-        let behind = random.pick(&["x", " ", "\u{e9}", " and more"]);
+        let behind = random.choose(&["x", " ", "\u{e9}", " and more"]);
         let quoted = [&[quote][..], b"quoted", &[quote], behind.as_bytes()].concat();
         return Cell::Raw(quoted);
     }

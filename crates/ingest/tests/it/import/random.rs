@@ -32,7 +32,7 @@ impl Random {
         self.below(100) < percent
     }
 
-    pub(crate) fn pick<'a, T: ?Sized>(&mut self, choices: &[&'a T]) -> &'a T {
+    pub(crate) fn choose<'a, T: ?Sized>(&mut self, choices: &[&'a T]) -> &'a T {
         choices[self.index(choices.len())]
     }
 

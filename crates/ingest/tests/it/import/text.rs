@@ -239,7 +239,7 @@ impl FileWriter<'_> {
         if self.random.percent(25) {
             out.extend_from_slice(b"\xEF\xBB\xBF");
         }
-        let line_end: &[u8] = self.random.pick(&[b"\n", b"\n", b"\r\n"]);
+        let line_end: &[u8] = self.random.choose(&[b"\n", b"\n", b"\r\n"]);
         for line in 0..self.text.skip_lines {
             out.extend_from_slice(format!("# line {line}, \"of no interest").as_bytes());
             out.extend_from_slice(line_end);

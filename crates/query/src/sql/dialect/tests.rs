@@ -116,7 +116,7 @@ impl Meant {
     fn random(random: &mut RandomBits, depth: usize) -> Meant {
         let inner = |random: &mut RandomBits| Box::new(Meant::random(random, depth - 1));
         let (op, binding) = match random.below(if depth == 0 { 1 } else { 11 }) {
-            0 | 1 => return Meant::Name(*random.pick(&['a', 'b', 'c', 'd'])),
+            0 | 1 => return Meant::Name(*random.choose(&['a', 'b', 'c', 'd'])),
             2 => return Meant::Prefix("NOT", Binding::Not, inner(random)),
             3 => return Meant::Postfix("IS NULL", inner(random)),
             4 => return Meant::Postfix("IS NOT TRUE", inner(random)),
@@ -168,7 +168,7 @@ impl RandomBits {
         usize::try_from(self.0 >> 33).expect("31 bits") % end
     }
 
-    fn pick<'a, T>(&mut self, of: &'a [T]) -> &'a T {
+    fn choose<'a, T>(&mut self, of: &'a [T]) -> &'a T {
         &of[self.below(of.len())]
     }
 }

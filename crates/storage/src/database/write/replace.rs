@@ -212,8 +212,8 @@ mod tests {
     type Model = BTreeMap<(i64, i64), i64>;
 
     fn batch(rows: &[(i64, i64, i64)]) -> RowBatch {
-        let column = |name: &str, ty, pick: fn(&(i64, i64, i64)) -> i64| {
-            let values = BatchValues::I64(rows.iter().map(pick).collect());
+        let column = |name: &str, ty, value_of: fn(&(i64, i64, i64)) -> i64| {
+            let values = BatchValues::I64(rows.iter().map(value_of).collect());
             BatchColumn { name: name.to_owned(), ty, values, validity: None }
         };
         let columns = vec![

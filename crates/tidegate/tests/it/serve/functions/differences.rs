@@ -40,7 +40,7 @@ pub(super) fn differences(calls: &[Call], theirs: &[Outcome], ours: &[Outcome]) 
         let line = format!("refused {count} of {all}: {template} | {error}");
         found.insert(line.replace('\n', " "));
     }
-    Reasons::found(found)
+    Reasons::without_reasons(found)
 }
 
 fn are_same(theirs: &str, ours: &str) -> bool {
