@@ -49,13 +49,13 @@ pub(crate) fn number_of(text: &[u8]) -> Number {
 fn is_short_integer(text: &[u8]) -> bool {
     let digits = text.strip_prefix(b"-").unwrap_or(text);
     let has_value = matches!(digits, [b'1'..=b'9', ..]) || text == b"0";
-    has_value && digits.len() <= DIGITS_KEPT && digits.iter().all(u8::is_ascii_digit)
+    has_value && digits.len() <= EXACT_DIGITS && digits.iter().all(u8::is_ascii_digit)
 }
 
 /// Returns true if an integer does not fit a DOUBLE exactly.
 pub(crate) fn is_wide_integer(text: &[u8]) -> bool {
     let text = trimmed(text);
-    if text.len() <= DIGITS_KEPT {
+    if text.len() <= EXACT_DIGITS {
         return false;
     }
     parse_i64(text).is_ok() && !parse_f64(text).is_ok_and(|value| fits_double(text, value))
@@ -76,7 +76,7 @@ pub(crate) fn exact_i64(text: &[u8]) -> Result<i64, CellError> {
 #[inline]
 pub(crate) fn exact_f64(text: &[u8]) -> Result<f64, CellError> {
     let value = parse_f64(text)?;
-    if is_plainly_kept(text, value) || !value.is_finite() || fits_double(trimmed(text), value) {
+    if fits_double_plainly(text, value) || !value.is_finite() || fits_double(trimmed(text), value) {
         Ok(value)
     } else {
         Err(CellError::Altered)
@@ -86,8 +86,8 @@ pub(crate) fn exact_f64(text: &[u8]) -> Result<f64, CellError> {
 /// A fast `fits_double` for most numbers, by their first bytes: a text of few characters can lose
 /// only leading zeros, or its value by underflow.
 #[inline]
-fn is_plainly_kept(text: &[u8], value: f64) -> bool {
-    text.len() <= DIGITS_KEPT
+fn fits_double_plainly(text: &[u8], value: f64) -> bool {
+    text.len() <= EXACT_DIGITS
         && matches!(text, [b'1'..=b'9', ..] | [b'0', b'.', ..] | [b'-', b'1'..=b'9', ..])
         && (f64::MIN_POSITIVE..=f64::MAX).contains(&value.abs())
 }
@@ -134,7 +134,7 @@ fn has_seventh_digit(text: &[u8]) -> bool {
 }
 
 /// The number of significant digits up to which different decimal numbers have different DOUBLEs.
-const DIGITS_KEPT: usize = 15;
+const EXACT_DIGITS: usize = 15;
 
 /// Returns true if a finite number that was parsed as `value` is written without a needless sign or
 /// zeros, and has no more digits than a DOUBLE keeps. Digits behind the point may be more.
@@ -152,7 +152,7 @@ fn fits_double(text: &[u8], value: f64) -> bool {
     }
     let point = mantissa.iter().position(|&byte| byte == b'.');
     let (whole, fraction) = mantissa.split_at(point.unwrap_or(mantissa.len()));
-    if whole.len() <= DIGITS_KEPT {
+    if whole.len() <= EXACT_DIGITS {
         return true;
     }
     // A number with an exponent is a printed float, with up to 17 digits.
@@ -248,7 +248,7 @@ mod tests {
             texts = texts.iter().flat_map(longer).collect();
             for text in &texts {
                 let Ok(value) = parse_f64(text.as_bytes()) else { continue };
-                if is_plainly_kept(text.as_bytes(), value) {
+                if fits_double_plainly(text.as_bytes(), value) {
                     quick += 1;
                     assert!(fits_double(trimmed(text.as_bytes()), value), "{text:?}");
                 }
@@ -257,7 +257,7 @@ mod tests {
         assert!(quick > 1_000, "{quick}");
         for text in ["1e-310", "0.0", "-0", "01.5", "+1", "1e-400", "1234567890123456"] {
             let value = parse_f64(text.as_bytes()).expect("a number");
-            assert!(!is_plainly_kept(text.as_bytes(), value), "{text}");
+            assert!(!fits_double_plainly(text.as_bytes(), value), "{text}");
         }
     }
 

@@ -36,7 +36,7 @@ pub struct Root {
     path: PathBuf,
     folder: OwnedFd,
     /// True if the kernel confines paths to the directory (root-1).
-    is_kept_by_kernel: bool,
+    is_confined_by_kernel: bool,
 }
 
 /// The reason why a path below the directory cannot be opened.
@@ -76,14 +76,14 @@ impl Root {
     pub fn open(path: &Path) -> Result<Root> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let folder = fs::open(path, flags, Mode::empty()).map_err(io_error("open", path))?;
-        let is_kept_by_kernel = kernel_keeps(&folder);
-        Ok(Root { path: path.to_path_buf(), folder, is_kept_by_kernel })
+        let is_confined_by_kernel = kernel_confines(&folder);
+        Ok(Root { path: path.to_path_buf(), folder, is_confined_by_kernel })
     }
 
     /// As `open`, but follows no link.
     #[cfg(test)]
     fn open_without_links(path: &Path) -> Result<Root> {
-        Ok(Root { is_kept_by_kernel: false, ..Root::open(path)? })
+        Ok(Root { is_confined_by_kernel: false, ..Root::open(path)? })
     }
 
     /// The path under which the directory was opened.
@@ -191,9 +191,9 @@ impl Root {
         check(path)?;
         let flags = flags | OFlags::CLOEXEC;
         #[cfg(target_os = "linux")]
-        if self.is_kept_by_kernel {
+        if self.is_confined_by_kernel {
             for _ in 0..TRIES {
-                match kept_by_kernel(&self.folder, path, flags) {
+                match open_confined(&self.folder, path, flags) {
                     // The path changed while the kernel resolved it.
                     Err(Errno::AGAIN) => {}
                     opened => {
@@ -297,19 +297,19 @@ fn is_link(folder: &OwnedFd, name: &str) -> bool {
 }
 
 #[cfg(target_os = "linux")]
-fn kept_by_kernel(folder: &OwnedFd, path: &str, flags: OFlags) -> rustix::io::Result<OwnedFd> {
+fn open_confined(folder: &OwnedFd, path: &str, flags: OFlags) -> rustix::io::Result<OwnedFd> {
     let resolve = fs::ResolveFlags::BENEATH | fs::ResolveFlags::NO_MAGICLINKS;
     fs::openat2(folder, path, flags, Mode::empty(), resolve)
 }
 
 /// Returns true if the kernel has the call, and no filter of system calls blocks it.
 #[cfg(target_os = "linux")]
-fn kernel_keeps(folder: &OwnedFd) -> bool {
-    kept_by_kernel(folder, ".", OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC).is_ok()
+fn kernel_confines(folder: &OwnedFd) -> bool {
+    open_confined(folder, ".", OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC).is_ok()
 }
 
 #[cfg(not(target_os = "linux"))]
-fn kernel_keeps(_folder: &OwnedFd) -> bool {
+fn kernel_confines(_folder: &OwnedFd) -> bool {
     false
 }
 
@@ -416,7 +416,7 @@ mod tests {
     fn a_link_that_stays_inside_is_followed_where_the_kernel_watches() {
         let (_folder, path) = world();
         let root = Root::open(&path).unwrap();
-        let expected = if root.is_kept_by_kernel { "inside" } else { "Refused" };
+        let expected = if root.is_confined_by_kernel { "inside" } else { "Refused" };
         assert_eq!(shown(root.open_file("in")), expected, "root-1");
         let root = Root::open_without_links(&path).unwrap();
         assert_eq!(shown(root.open_file("in")), "Refused", "root-1");

@@ -38,7 +38,7 @@ enum Change {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum WriteOutcome {
-    Kept,
+    Durable,
     Lost,
     /// Each sector by itself.
     Torn,
@@ -139,12 +139,12 @@ impl SimBytes {
     /// The content after a power loss (sim_file-2).
     fn survivor(&self, random: &mut Random) -> Content {
         let (changes, len) = self.surviving_length(random);
-        let last_kept = last_kept(&self.pending[..changes], random);
+        let last_surviving = last_surviving(&self.pending[..changes], random);
         let mut content = self.durable.clone();
         for (idx, change) in self.pending[..changes].iter().enumerate() {
             let touched = change.touched();
             for sector in sectors(&touched) {
-                if last_kept.get(&sector).is_some_and(|&last| idx <= last) {
+                if last_surviving.get(&sector).is_some_and(|&last| idx <= last) {
                     let start = touched.start.max(sector * SECTOR_BYTES);
                     let end = touched.end.min((sector + 1) * SECTOR_BYTES);
                     change.apply(&mut content, start..end);
@@ -171,22 +171,22 @@ impl SimBytes {
 }
 
 /// The last surviving change of each sector that has one.
-fn last_kept(changes: &[Change], random: &mut Random) -> BTreeMap<u64, usize> {
-    let mut last_kept = BTreeMap::new();
+fn last_surviving(changes: &[Change], random: &mut Random) -> BTreeMap<u64, usize> {
+    let mut last_surviving = BTreeMap::new();
     for (idx, change) in changes.iter().enumerate() {
         let outcome = match random.below(10) {
-            _ if change.is_cut() => WriteOutcome::Kept,
-            0..4 => WriteOutcome::Kept,
+            _ if change.is_cut() => WriteOutcome::Durable,
+            0..4 => WriteOutcome::Durable,
             4..7 => WriteOutcome::Lost,
             _ => WriteOutcome::Torn,
         };
         for sector in sectors(&change.touched()).filter(|_| outcome != WriteOutcome::Lost) {
-            if outcome == WriteOutcome::Kept || random.coin() {
-                last_kept.insert(sector, idx);
+            if outcome == WriteOutcome::Durable || random.coin() {
+                last_surviving.insert(sector, idx);
             }
         }
     }
-    last_kept
+    last_surviving
 }
 
 impl Change {

@@ -157,7 +157,7 @@ impl Engine {
             begun.stop.begin_again();
             let update = format!("UPDATE {qualified} SET {name} = DEFAULT WHERE {name} IS NULL");
             let filled = self.fill(&update, begun, None).await;
-            self.kept_or_dropped(filled, &qualified, &names, begun).await?;
+            self.drop_if_unfilled(filled, &qualified, &names, begun).await?;
         }
         Ok(done.answer())
     }
@@ -174,12 +174,12 @@ impl Engine {
     ) -> Result<Answer> {
         let done = self.define(sql, statement, begun).await?;
         let filled = self.fill(update, begun, None).await;
-        self.kept_or_dropped(filled, table, names, begun).await?;
+        self.drop_if_unfilled(filled, table, names, begun).await?;
         Ok(done.answer())
     }
 
     /// Drops new columns again if their rows could not be filled.
-    async fn kept_or_dropped(
+    async fn drop_if_unfilled(
         &self,
         filled: Result<()>,
         table: &str,

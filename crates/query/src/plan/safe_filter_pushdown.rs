@@ -41,13 +41,13 @@ impl OptimizerRule for SafeFilterPushdown {
     ) -> Result<Transformed<LogicalPlan>> {
         let LogicalPlan::Filter(filter) = plan else { return self.inner.rewrite(plan, config) };
         let filter = merged(filter)?;
-        let is_kept = |condition: &Expr| is_kept_over(condition, &filter.input);
+        let is_kept = |condition: &Expr| stays_above(condition, &filter.input);
         if !split_conjunction(&filter.predicate).into_iter().any(is_kept) {
             return self.inner.rewrite(LogicalPlan::Filter(filter), config);
         }
         let Filter { predicate, input, .. } = filter;
         let (kept, moved): (Vec<_>, Vec<_>) =
-            split_conjunction_owned(predicate).into_iter().partition(|it| is_kept_over(it, &input));
+            split_conjunction_owned(predicate).into_iter().partition(|it| stays_above(it, &input));
         let kept = conjunction(kept).expect("there is one");
         let filtered = |input: LogicalPlan| -> Result<LogicalPlan> {
             Ok(LogicalPlan::Filter(Filter::try_new(kept, Arc::new(input))?))
@@ -73,7 +73,7 @@ fn merged(filter: Filter) -> Result<Filter> {
 }
 
 /// Returns true if a condition stays above a node.
-fn is_kept_over(condition: &Expr, below: &LogicalPlan) -> bool {
+fn stays_above(condition: &Expr, below: &LogicalPlan) -> bool {
     match below {
         LogicalPlan::Aggregate(aggregate) => {
             condition.is_volatile()
