@@ -1,5 +1,5 @@
-//! The account of the statement that a thread works for: its stop flag, and the memory of the
-//! values that its expressions produce.
+//! The account of a statement, bound to the threads that work for it: its stop flag, and the memory
+//! of the values that its expressions produce.
 //!
 //! - account-1. Every poll of an operator (`control::cancel_check`) and all planning
 //!   (`control::plan_spawned`) happens inside an account, so that functions find it without an

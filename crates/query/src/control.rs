@@ -1,4 +1,4 @@
-//! Timeout and cancellation: the running time of a statement, and its end before it is done.
+//! Timeout and cancellation of running statements.
 //!
 //! - control-1. Between any two operators of a running plan there is a cancel check
 //!   (`cancel_check`), which checks before each batch that the statement may continue. So after a

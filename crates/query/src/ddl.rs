@@ -1,4 +1,4 @@
-//! Executes DDL.
+//! Execution of DDL: statements that create, alter, drop and comment on tables and views.
 //!
 //! Each statement is one commit, or part of a transaction: when it returns, or the transaction is
 //! committed, it is durable and visible, or nothing has changed. The statements are parsed by

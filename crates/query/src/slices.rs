@@ -1,4 +1,4 @@
-//! Batches that are cut into smaller ones for operators whose expressions make values.
+//! Slices: batches are cut into smaller ones before operators whose expressions make large values.
 //!
 //! - An operator whose expressions make texts or lists gets batches of at most `SLICE_BYTES`, and
 //!   of so few rows that its large constants have no more once each row has its own.

@@ -1,4 +1,4 @@
-//! The rows of a running plan, and the end of the wait for them (control-2).
+//! The stream of rows of a running plan; a wait for it ends with a timeout or a cancel (control-2).
 //!
 //! - The plan runs on a task of its own; at most `BATCHES_WAITING` batches wait for the reader.
 //! - Dropping the rows, their end and their error all end the task.

@@ -1,4 +1,4 @@
-//! Turns: how long a task works on its thread before it yields to others (`cancel_check`).
+//! Turns: the time that a task works on its thread before it yields to others (`cancel_check`).
 
 use std::cell::Cell;
 use std::future::poll_fn;

@@ -1,4 +1,4 @@
-//! Lengths and positions of lists as INTs.
+//! Functions for lengths and positions in lists, which return INT.
 //!
 //! - They are INTs as in PostgreSQL. DataFusion's own are UBIGINTs, which are DECIMALs beside a
 //!   BIGINT, so that `7 / cardinality(x)` would have a fraction.

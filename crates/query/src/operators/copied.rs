@@ -1,4 +1,5 @@
-//! Rows that operators copy: what the copies of one batch take has a bound before they are made.
+//! Joins and UNNEST, which copy rows: the bytes of the copies of one batch are bounded before they
+//! are made.
 //!
 //! A join has the values of a row once for each row that it is joined with, and UNNEST once for
 //! each element; of lists and of texts that are no views they are copies, made in one step that

@@ -1,4 +1,5 @@
-//! Windows: what they hold and make is charged to the statement, and has a bound.
+//! Window operators: the rows that they hold and the values that they make are charged to the
+//! statement, and bounded.
 //!
 //! DataFusion reserves nothing for windows: not the rows that it gathers, which are all of the
 //! input where a frame has no end, and not the values that it makes of them. A value of a frame is

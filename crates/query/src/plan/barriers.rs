@@ -1,4 +1,5 @@
-//! Barriers in a physical plan, for as long as a rule of DataFusion changes it.
+//! Barriers: temporary nodes of a physical plan that stop a rule of DataFusion from moving filters
+//! or projections through an operator.
 //!
 //! - barriers-1. No filter is pushed down through an operator with two columns of one name, nor
 //!   into a filter of such columns. DataFusion finds the column of a filter in the input of an

@@ -1,4 +1,4 @@
-//! Keys of sorts and windows that are calculated below them, as columns of their input.
+//! Keys of sorts and windows: they are calculated by a projection below the operator.
 //!
 //! - After [`with_calculated_keys`], no key of a sort, of a window or of an ordered aggregate is an
 //!   operator over the result of a function or of a CASE, such as `-length(x)` or `CASE WHEN abs(x)

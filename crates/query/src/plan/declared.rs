@@ -1,4 +1,4 @@
-//! A function that returns its argument under a declared field.
+//! A function that returns its argument, with declared metadata and nullability.
 //!
 //! - It changes no value, and no rule looks through it: the metadata and the nullability of the
 //!   field stay as they are declared.

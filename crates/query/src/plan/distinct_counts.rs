@@ -1,4 +1,4 @@
-//! Counts of distinct values that are counted.
+//! A wrapper of the rule that answers aggregates from statistics: it skips plans with DISTINCT.
 //!
 //! - `count(DISTINCT x)` is not taken from the statistics of a plan.
 //!
@@ -16,8 +16,8 @@ use datafusion::physical_plan::aggregates::AggregateExec;
 /// The name of DataFusion's rule.
 pub(super) const AGGREGATE_STATISTICS: &str = "aggregate_statistics";
 
-/// A wrapper of the rule that answers from statistics; it leaves plans with such counts unchanged
-///. A table has no statistics of distinct values, so that nothing is lost.
+/// A wrapper of the rule that answers from statistics. It leaves plans with such counts unchanged:
+/// tables have no statistics of distinct values, so that nothing is lost.
 #[derive(Debug)]
 pub(super) struct DistinctCounts {
     pub(super) inner: Arc<dyn PhysicalOptimizerRule + Send + Sync>,

@@ -1,4 +1,4 @@
-//! Scalar subqueries without rows.
+//! Nullability of scalar subqueries that may return no row.
 //!
 //! - After [`with_nullable_subqueries`], the value of a scalar subquery that may have no row may be
 //!   NULL. DataFusion takes it for as nullable as the column of the subquery, and a constant of a

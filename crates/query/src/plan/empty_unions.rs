@@ -1,4 +1,4 @@
-//! Unions of which planning finds all inputs but one empty.
+//! A wrapper of an optimizer rule: a union with one input that is not empty keeps its column names.
 //!
 //! - The columns of the one input get the names of the union's by their position.
 //!

@@ -1,4 +1,4 @@
-//! Expressions that get another form when all rules have simplified them.
+//! An optimizer rule that rewrites expressions after all other rules have simplified them.
 //!
 //! - An ordered aggregate has no key twice: `ORDER BY f, f AND f` is `ORDER BY f`. DataFusion
 //!   leaves the second one out of the sort, and then finds too many (`float_keys` has the keys that

@@ -1,4 +1,4 @@
-//! Floats as keys of joins.
+//! An optimizer rule for join keys of type FLOAT and DOUBLE: NaN and zero have one form each.
 //!
 //! - Each FLOAT or DOUBLE that is a key of a join is `sort key(x)`, in which there is one NaN and
 //!   one zero (`float_keys`). DataFusion takes a filter for the rows of one side from the keys of

@@ -1,4 +1,5 @@
-//! Grouping sets, whose rows have NULL in place of some keys.
+//! A physical rule for grouping sets: properties of the keys of the input are dropped, because some
+//! keys are NULL in place of their values.
 //!
 //! - Nothing that is known of the keys of the input holds for the keys of the groups: not that one
 //!   is constant, nor that two are equal, nor an order. DataFusion keeps all of it, and then omits

@@ -1,4 +1,4 @@
-//! Join keys under which NULL equals NULL.
+//! A wrapper of optimizer rules: joins in which NULL equals NULL get no keys from `a = b`.
 //!
 //! - A condition `a = b` does not become a key of a join in which NULL equals NULL: rows with NULL
 //!   on both sides would pass.

@@ -1,4 +1,4 @@
-//! Window functions and aggregates that count, with signed integers as their results.
+//! Window functions and aggregates that count: their results are signed integers.
 //!
 //! - `row_number`, `rank`, `dense_rank`, `approx_distinct` and `regr_count` are BIGINTs and `ntile`
 //!   is an INT, as in PostgreSQL. DataFusion's own are UBIGINTs, which are DECIMALs beside a

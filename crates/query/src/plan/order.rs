@@ -1,4 +1,5 @@
-//! Rows in time order without sorting them.
+//! Sort elimination: rows that a scan returns in the order of the designated timestamp are not
+//! sorted.
 //!
 //! - A plain scan or filter of a table, with projections and limits above it, returns rows in the
 //!   order of the table: as an answer, and below any LIMIT.

@@ -1,4 +1,4 @@
-//! A function that marks a value as one of each row.
+//! A function that makes an expression return an array with one value for each row.
 //!
 //! - DataFusion takes an element of an IN list for a constant if it gives a scalar for a batch
 //!   without rows, as CASE does. This function gives an array for each batch.

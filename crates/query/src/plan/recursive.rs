@@ -1,4 +1,4 @@
-//! Recursive queries whose terms have columns of different fields.
+//! Recursive queries: the columns of both terms get the same metadata.
 //!
 //! - After [`with_alike_terms`], the fields of the recursive term have the metadata of those of the
 //!   query, such as the name and the type that they are stored under: otherwise DataFusion takes a

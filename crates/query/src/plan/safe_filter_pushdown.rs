@@ -1,4 +1,4 @@
-//! Filters that stay above aggregates.
+//! Filter pushdown that leaves some conditions above aggregates, windows and DISTINCT.
 //!
 //! - A condition without columns is not moved below an aggregate that returns a row for an empty
 //!   input: below it, that row would stay although the condition is false.

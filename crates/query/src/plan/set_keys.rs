@@ -1,4 +1,4 @@
-//! Keys of GROUPING SETS, ROLLUP and CUBE, which are calculated below the groups.
+//! Keys of GROUPING SETS, ROLLUP and CUBE: they are calculated by a projection below the aggregate.
 //!
 //! - After [`with_set_keys`], such a key is a column of the input, under a name that no rule
 //!   changes, and floats and intervals among them are keys of `types::float_order`.

@@ -1,4 +1,4 @@
-//! Window functions whose sort keys become different ones.
+//! Division of window nodes whose functions have got different sort keys.
 //!
 //! - window_keys-1. All functions of a window node have the same sort key. Conversions may give
 //!   some of them another one, such as a time in place of a date.

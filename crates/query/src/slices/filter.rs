@@ -1,4 +1,4 @@
-//! Filters that give out what they have gathered before it is large.
+//! Filters of wide rows: they return gathered rows before these take much memory.
 //!
 //! - filter-1. A filter gathers the rows that are left until they are as many as a batch has, and
 //!   charges nothing for them: 8,192 texts of a megabyte. So it gets its input in parts of

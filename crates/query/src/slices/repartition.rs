@@ -1,4 +1,4 @@
-//! Rows that are divided among streams, which gather few of them if they may be wide.
+//! Repartitioning of wide rows: each stream gathers few of them before it passes them on.
 //!
 //! - repartition-1. For each stream that it divides rows among, DataFusion gathers as many as a
 //!   batch has, and charges nothing until they are: 8,192 texts of a megabyte for each. Of rows

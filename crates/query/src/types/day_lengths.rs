@@ -1,4 +1,4 @@
-//! Differences of times as intervals.
+//! Conversion of differences of times to intervals of days and time.
 //!
 //! - day_lengths-1. As an interval, the difference of two times has its whole days as days, and the
 //!   rest of its length as time, both of one sign: `ts - ts` is `58 days 21:14:29.9`.

@@ -1,4 +1,4 @@
-//! Types of lists as SQL writes them.
+//! The element types of list types in SQL: `INT[]`, `ARRAY<INT>`.
 
 use datafusion::sql::sqlparser::ast::{ArrayElemTypeDef, DataType};
 

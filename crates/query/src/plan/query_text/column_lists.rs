@@ -1,4 +1,4 @@
-//! Lists of columns where DataFusion takes those of constants only.
+//! Rewriting of lists of columns where DataFusion supports only lists of constants.
 //!
 //! - column_lists-1. `FROM t, generate_series(1, t.n) AS g` is `FROM t, unnest(generate_series(1,
 //!   t.n)) AS g`: DataFusion makes tables of functions before it knows any row.

@@ -1,4 +1,4 @@
-//! The merge of a join in time.
+//! The merge algorithm of ASOF JOIN and LT JOIN.
 //!
 //! - Both sides come in by ascending time. Before a left row is joined, all right rows that are
 //!   early enough for it are recorded, so that the last one recorded of its key is the match.
