@@ -187,7 +187,7 @@ pub struct DialectOptions {
 /// The kind of the first record: header or row.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Header {
-    /// Detected (C-31).
+    /// Detected (docs/import.md, Header and names).
     Auto,
     /// It is a header.
     Present,

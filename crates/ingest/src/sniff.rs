@@ -1,5 +1,4 @@
-//! Detection of a text file's dialect, header, names and types, from samples (COPY C-26 to C-32,
-//! C-38).
+//! Detection of the dialect, header, names and types of a text file, from samples (docs/import.md).
 //!
 //! - Samples are hints: any bytes are accepted, and a record that does not fit is left out.
 //! - sniff-1. Options of the user and properties of the table are never overruled.
@@ -327,7 +326,7 @@ pub(crate) fn open_quote(head: &[u8], options: &SniffOptions<'_>) -> Option<(Str
     })
 }
 
-/// Maps the columns of the file to columns of `schema` (C-29, C-30).
+/// Maps the columns of the file to columns of `schema`.
 ///
 /// # Errors
 /// Some names of the header are the table's and others not; a name occurs twice; the file has more

@@ -142,8 +142,8 @@ pub struct Database {
     pending_recovery: Mutex<Option<PendingRecovery>>,
     ballast: Ballast,
     is_recovered: AtomicBool,
-    /// True if a flush of a table has failed since the open (`relief`): until then no table is
-    /// checked.
+    /// True if a flush of a table has failed since the open (`maintenance::memory`): until then no
+    /// table is checked.
     has_failed: AtomicBool,
     /// True if the path of the directory led to another one, or to none, when maintenance checked
     /// it.

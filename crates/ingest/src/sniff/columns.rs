@@ -1,4 +1,5 @@
-//! The names of a file's columns, and their mapping to columns of a table (COPY C-29 to C-31).
+//! The names of a file's columns, and their mapping to columns of a table (docs/import.md, Header
+//! and names).
 
 use std::collections::HashSet;
 
@@ -57,7 +58,7 @@ impl HeaderDecision {
 /// The number of cells below that must be written differently from the first record.
 const UNLIKE_MIN: u64 = 3;
 
-/// Decides on the first record (C-31). It is a header only if there is evidence for it,
+/// Decides on the first record. It is a header only if there is evidence for it,
 /// since its row would be lost if it is none: where names are known, it must have some of them;
 /// otherwise it must have texts above typed values, or texts that are written differently from all
 /// below.
@@ -266,7 +267,7 @@ pub(super) fn check_distinct(names: &[String]) -> Result<(), SniffError> {
     }
 }
 
-/// Maps names to columns of the table (C-29, C-30).
+/// Maps names to columns of the table.
 pub(super) fn map(
     names: &[String],
     has_header: bool,

@@ -1,5 +1,5 @@
-//! The evidence of a sample for the type of a column and the format of its timestamps (COPY C-32,
-//! C-38).
+//! The evidence of a sample for the type of a column and the format of its timestamps
+//! (docs/import.md, Types and Timestamps).
 //!
 //! - evidence-1. A type is inferred only if every cell that is not NULL has a value of it, and the
 //!   cell can be written again from that value: docs/import.md says which texts count as the same.
@@ -126,7 +126,7 @@ impl Evidence {
     /// Creates counts of 0; `given` is the user's format, tried before the others.
     pub(crate) fn new(given: Option<&TimestampFormat>) -> Evidence {
         let given = given.filter(|format| **format != TimestampFormat::Detect);
-        // Day first comes before month first: an ambiguous column is read day first (C-38).
+        // Day first comes before month first: an ambiguous column is read day first.
         let probed = [TimestampFormat::Iso, TimestampFormat::DayFirst, TimestampFormat::MonthFirst];
         let formats = given.into_iter().chain(probed.iter()).map(|format| FormatEvidence {
             format: format.clone(),
@@ -269,7 +269,7 @@ impl Evidence {
         &self.orders
     }
 
-    /// Infers the type of a column that is not the designated timestamp (C-32).
+    /// Infers the type of a column that is not the designated timestamp.
     pub(crate) fn infer(&self) -> Inferred {
         let plain = |ty| Inferred { ty, format: None };
         let all = |count: u64| 0 < self.cells && count == self.cells;
@@ -386,7 +386,7 @@ impl Evidence {
     }
 
     /// Returns true if a cell that is not among these is a value by itself: a number, timestamp,
-    /// boolean or UUID, which a header does not have (C-31).
+    /// boolean or UUID, which a header does not have.
     pub(super) fn is_value(&self, text: &[u8]) -> bool {
         let is_number =
             || text.iter().any(u8::is_ascii_digit) && crate::parse::parse_f64(text).is_ok();

@@ -1,4 +1,4 @@
-//! Records of a sample, cell by cell: RFC 4180 with the rules of COPY C-26 and C-27.
+//! Records of a sample, cell by cell: RFC 4180, with the rules of docs/import.md, Dialect.
 //!
 //! A plain state machine: it reads only samples, and most of the dialects that it tries are wrong.
 //! Not here: the reading of a whole file (`index`).

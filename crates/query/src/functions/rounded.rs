@@ -43,8 +43,8 @@ pub(crate) fn rounded_functions() -> Vec<ScalarUDF> {
     functions.map(function).into()
 }
 
-/// Gives `round` of a DECIMAL a type that does not follow from what its digits become later
-///; gives the call back if it has no digits, or is of another number.
+/// Declares the type of `round` of a DECIMAL, so that it does not follow from the digits that rules
+/// calculate later. Returns the call unchanged if it has no digits, or is of another number.
 pub(crate) fn with_known_type(
     call: ScalarFunction,
     schema: &DFSchema,

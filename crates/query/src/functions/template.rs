@@ -6,7 +6,7 @@
 //! - template-1. A pattern is PostgreSQL's, QuestDB's, or refused: parts that only one of them has
 //!   decide ([`form`]).
 //!
-//! Not here: the patterns of QuestDB (`pattern`), and numbers (`number_template`).
+//! Not here: the patterns of QuestDB (`pattern`). Patterns of numbers are not supported.
 
 mod keywords;
 mod read;

@@ -1,8 +1,8 @@
 //! An optimizer rule that rewrites expressions after all other rules have simplified them.
 //!
 //! - An ordered aggregate has no key twice: `ORDER BY f, f AND f` is `ORDER BY f`. DataFusion
-//!   leaves the second one out of the sort, and then finds too many (`float_keys` has the keys that
-//!   are alike as they are written).
+//!   leaves the second one out of the sort, and then finds too many (`types::float_order` has the
+//!   keys that are alike as they are written).
 //! - The difference of two dates in a filter is the difference of two integers. DataFusion plans it
 //!   as a BIGINT, but calculates its range as a length of time, and then refuses to compare it with
 //!   numbers.

@@ -1,9 +1,9 @@
 //! An optimizer rule for join keys of type FLOAT and DOUBLE: NaN and zero have one form each.
 //!
 //! - Each FLOAT or DOUBLE that is a key of a join is `sort key(x)`, in which there is one NaN and
-//!   one zero (`float_keys`). DataFusion takes a filter for the rows of one side from the keys of
-//!   the other, and compares by bits there: a NaN with a sign was the least bound, and -0 was not
-//!   in a list with 0.
+//!   one zero (`types::float_order`). DataFusion takes a filter for the rows of one side from the
+//!   keys of the other, and compares by bits there: a NaN with a sign was the least bound, and -0
+//!   was not in a list with 0.
 
 use datafusion::common::Result;
 use datafusion::common::tree_node::Transformed;

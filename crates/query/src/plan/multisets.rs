@@ -3,7 +3,7 @@
 //! - Among equal rows, INTERSECT ALL keeps the n-th if the other side has n of them, and EXCEPT ALL
 //!   if it has fewer.
 //!
-//! NULL equals NULL here; of floats there are one NaN and one zero (`float_keys`).
+//! NULL equals NULL here; of floats there are one NaN and one zero (`types::float_order`).
 
 use std::sync::Arc;
 

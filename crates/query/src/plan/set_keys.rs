@@ -103,7 +103,7 @@ fn below(
     Ok(Transformed::yes(plan))
 }
 
-/// Returns the expression with casts that have no name (`cast_names`, `named_casts`).
+/// Returns the expression with casts that have no name (`cast_names`, `aggregate_cast_names`).
 fn plain(expr: &Expr) -> Expr {
     let changed = expr.clone().transform_up(|expr| {
         Ok(match expr {

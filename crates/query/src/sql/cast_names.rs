@@ -4,11 +4,10 @@
 //! - cast_names-1. In the grouping keys and the columns of a query with groups, and in calls of
 //!   window functions, a cast stands in a call of a function with the name of its type, until a
 //!   plan is made (`plan::coerce`).
-//!
 //! - cast_names-2. A subquery in a row of VALUES stands in a call of `VALUE`, which hides the
 //!   properties of the column it reads: DataFusion requires them to be the same in all rows.
 //!
-//! Not here: casts in calls of aggregates (`named_casts`).
+//! Not here: casts in calls of aggregates (`types::aggregate_cast_names`).
 
 use std::ops::ControlFlow;
 use std::sync::Arc;

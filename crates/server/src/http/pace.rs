@@ -1,4 +1,4 @@
-//! The pace of a body whose memory other requests wait for.
+//! The least pace of a request body while other requests wait for memory.
 //!
 //! - pace-1. While memory is scarce, a body that arrives with less than `MIN_BYTES_PER_SECOND` a
 //!   second is refused.

@@ -1,5 +1,5 @@
-//! Compilation of the two notations of a timestamp pattern: letters (`yyyy-MM-dd`, COPY section 6)
-//! and strftime (`%Y-%m-%d`). Both become the same steps.
+//! Compilation of the two notations of a timestamp pattern: letters (`yyyy-MM-dd`) and strftime
+//! (`%Y-%m-%d`): docs/import.md, Timestamps. Both become the same steps.
 
 use super::{Field, FormatError, Step};
 

@@ -155,7 +155,7 @@ fn check_long_record(bytes: usize, is_rejected: bool) {
     check_import(&world, &outcome, &expected.sorted(&schema), &format!("{bytes} bytes"));
 }
 
-/// A record may have 64 MiB (C-28); this one has one byte more.
+/// A record may have 64 MiB (docs/import.md, Limits); this one has one byte more.
 #[test]
 fn a_record_of_more_than_64_mib_is_rejected_with_its_line() {
     check_long_record(limits::CSV_ROW_BYTES + 1, true);

@@ -1,5 +1,5 @@
-//! Records of tables that hold up the log: they are retained, so that the log can be purged for
-//! all others.
+//! Retained records: the records of a table that would keep the log from being purged are copied to
+//! a file of their own.
 //!
 //! - retained_records-1. The retained records of a table are all of its records before a position
 //!   that a replay of it needs, in order, whatever its own files contain.
@@ -7,7 +7,7 @@
 //!   rows of them. Until then no record of the table is retained twice, and none is lost.
 //! - retained_records-2. Rows that are in segments are left out, so that the retained records are
 //!   not longer than the memtables may be, and the table accepts no rows while something fails
-//!   (`relief`).
+//!   (`maintenance::memory`).
 //!
 //! Not here: the bytes (`wal::retained_file`), reading them when the database is opened
 //! (`recovery`).

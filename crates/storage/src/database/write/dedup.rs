@@ -9,7 +9,7 @@
 //!   each are in memory at a time, or of all rows of one instant: rows with the same keys have the
 //!   same timestamp.
 //!
-//! Not here: deleting the rows (`deletes`), and the commit of new segments (`upsert`).
+//! Not here: deleting the rows (`deletes`), and the commit of new segments (`replace`).
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ops::Range;

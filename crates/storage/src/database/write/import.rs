@@ -9,7 +9,7 @@
 //!   symbols, and the names of files and directories.
 //!
 //! Two imports into one table may run at a time; their order is that of their commits. Not here:
-//! the rows that are replaced in a table with keys of DEDUP (`upsert`).
+//! the rows that are replaced in a table with keys of DEDUP (`replace`).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};

@@ -369,8 +369,8 @@ fn copy_says_what_is_wrong_and_where() {
     }
     let placed = server.exec("COPY t FROM 'missing.csv'").body;
     assert!(placed.contains("\"position\":12"), "{placed}");
-    assert_eq!(server.count("t"), Some(0), "C-11");
-    assert_eq!(server.count("new"), None, "C-11");
+    assert_eq!(server.count("t"), Some(0), "server_copy-1");
+    assert_eq!(server.count("new"), None, "server_copy-1");
     // A line of names that the table does not have is a row, unless an option says that it is a
     // header.
     let rows = server.rows("COPY t FROM 'xyz.csv' WITH WAIT");
@@ -485,7 +485,7 @@ fn jobs_wait_for_their_turn_and_can_be_cancelled() {
     let target = format!("/exec?timeout=0.05&query={}", encode("COPY t FROM 'a.csv' WITH WAIT"));
     check_code(&server.post(&target, "", ""), 400, "57014");
     wait_until("the job", || server.rows("SELECT count(*) FROM copy_progress()") == "[[0]]");
-    assert_eq!(server.count("t"), Some(400_000), "C-11");
+    assert_eq!(server.count("t"), Some(400_000), "server_copy-1");
 }
 
 #[test]
@@ -506,7 +506,7 @@ fn a_crash_leaves_a_log_that_says_so() {
          LIMIT -1"
     );
     wait_until("the last row", || server.rows(&sql) == "[[\"failed\",\"server stopped\"]]");
-    assert_eq!(server.count("t"), None, "C-11");
+    assert_eq!(server.count("t"), None, "server_copy-1");
 }
 
 #[test]
