@@ -74,7 +74,7 @@ pub const VALUE_BYTES: usize = 64 << 20;
 /// Bytes of one symbol: a dictionary is kept in memory, so its values are names, not documents.
 pub const SYMBOL_BYTES: usize = 64 << 10;
 
-/// Bytes of one record of a text file (COPY's `max_row_bytes`).
+/// Bytes of one record of a text file.
 pub const CSV_ROW_BYTES: usize = 64 << 20;
 
 /// Nesting of the schema of a Parquet file: its metadata is read by recursion, and nested columns

@@ -6,7 +6,7 @@
 //!   and the same answers as a user with a wrong password.
 //! - auth-3. From the fifth failure on, an address waits longer for the answer with each failure;
 //!   other addresses do not wait (`failures`).
-//! - auth-4. The file of users is checked for changes at each login, and every `LOOK_AGAIN`. A
+//! - auth-4. The file of users is checked for changes at each login, and every `CHECK_INTERVAL`. A
 //!   damaged file changes nothing: the users read before stay valid.
 //! - auth-5. A login is valid as long as its user is unchanged since then. It ends when the user is
 //!   removed or gets another password or role, also while the login is still in progress.
@@ -15,7 +15,7 @@
 //!
 //! Passwords are compared byte by byte, without the normal forms of RFC 4013: a password with
 //! letters that have several encodings must be sent in the same one each time. Not here: the
-//! exchange with the client (`pg`, `http::guard`), and authorization (`query::rights`).
+//! exchange with the client (`pg`, `http::guard`), and authorization (`query::authorization`).
 
 mod scram;
 mod file;
@@ -52,7 +52,7 @@ pub(crate) use scram::{Channel, Refused, Scram};
 pub(crate) use tidegate_query::Role;
 
 /// The interval at which the file of users is checked for changes without a login (auth-4).
-pub(crate) const LOOK_AGAIN: Duration = Duration::from_millis(250);
+pub(crate) const CHECK_INTERVAL: Duration = Duration::from_millis(250);
 /// The most passwords that are checked at the same time: each check takes a core for a millisecond
 /// or more, and statements need the cores too.
 const CHECKS_MAX: usize = 2;

@@ -42,7 +42,7 @@ use tokio::net::TcpStream;
 use tokio::task::spawn_blocking;
 use tokio::time::{sleep, timeout};
 
-use crate::auth::LOOK_AGAIN;
+use crate::auth::CHECK_INTERVAL;
 use crate::pending_logins::PendingLogin;
 use crate::server_state::{Phase, ServerState, Tracker, stopping};
 use connection::{Connection, End};
@@ -121,7 +121,7 @@ pub(crate) async fn watch_users(server: Arc<ServerState>) {
     loop {
         tokio::select! {
             _ = changes.changed() => end_changed(&server),
-            () = sleep(LOOK_AGAIN) => {
+            () = sleep(CHECK_INTERVAL) => {
                 let task = Arc::clone(&server);
                 // A panic has already been printed to standard error.
                 let _ = spawn_blocking(move || task.users.refresh()).await;

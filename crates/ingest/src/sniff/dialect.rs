@@ -31,20 +31,19 @@ pub(super) fn delimiters() -> impl Iterator<Item = u8> {
     CANDIDATES.into_iter().flatten()
 }
 
-/// The number of records that are tried with each candidate (COPY's `sample_lines`), and the bytes
-/// in which they lie.
+/// The number of records that are tried with each candidate, and the bytes that contain them.
 const RECORDS: u32 = 1_000;
 const BYTES: usize = 256 << 10;
 
 /// Detects line ends: CR alone only if the head has such outside of quotes and no LF there. If the
 /// head has no line end outside of quotes, the windows decide.
 pub(crate) fn line_end(head: &[u8], windows: &[&[u8]], quote: Option<u8>) -> LineEnd {
-    let found = unquoted_line_ends(head, quote);
-    if found.lf == 0 && found.cr == 0 {
+    let line_ends = unquoted_line_ends(head, quote);
+    if line_ends.lf == 0 && line_ends.cr == 0 {
         let has = |byte| windows.iter().any(|window| memchr::memchr(byte, window).is_some());
         return if has(b'\r') && !has(b'\n') { LineEnd::Cr } else { LineEnd::LfOrCrlf };
     }
-    if found.lf == 0 { LineEnd::Cr } else { LineEnd::LfOrCrlf }
+    if line_ends.lf == 0 { LineEnd::Cr } else { LineEnd::LfOrCrlf }
 }
 
 /// Counts of the line ends of a sample outside of quotes.
@@ -58,24 +57,24 @@ pub(super) struct LineEnds {
 
 /// Counts line ends by the parity of quotes, which is exact if the quotes are correct.
 pub(super) fn unquoted_line_ends(head: &[u8], quote: Option<u8>) -> LineEnds {
-    let mut found = LineEnds::default();
+    let mut line_ends = LineEnds::default();
     let mut is_inside = false;
     let quote = quote.unwrap_or(b'\n');
     for at in memchr::memchr3_iter(quote, b'\n', b'\r', head) {
         match head[at] {
-            b'\n' if !is_inside => found.lf += 1,
+            b'\n' if !is_inside => line_ends.lf += 1,
             b'\r' if !is_inside && head.get(at + 1) != Some(&b'\n') => {
                 // The sample may end between a CR and its LF.
-                found.cr += u64::from(at + 1 < head.len());
+                line_ends.cr += u64::from(at + 1 < head.len());
             }
             b'\n' | b'\r' => {}
             _ => is_inside = !is_inside,
         }
     }
-    if found.lf == 0 && found.cr == 0 && head.last() == Some(&b'\r') && !is_inside {
-        found.cr = 1;
+    if line_ends.lf == 0 && line_ends.cr == 0 && head.last() == Some(&b'\r') && !is_inside {
+        line_ends.cr = 1;
     }
-    found
+    line_ends
 }
 
 /// The properties of a sample with one delimiter.
@@ -121,14 +120,14 @@ pub(super) fn shape(head: &[u8], line_end: LineEnd, options: &SniffOptions<'_>) 
     let blank_is_record = options.blank_is_record;
     let quoted = Shape { delimiter: None, quote, line_end, blank_is_record };
     let (shape, trial) = best(head, quoted, options);
-    let found = SniffedShape { shape, columns: trial.columns, is_unquoted: false };
+    let sniffed = SniffedShape { shape, columns: trial.columns, is_unquoted: false };
     // `"` quotes unless there is proof that it does not: every record is regular without it.
     if options.quote != Quote::Standard || memchr::memchr(b'"', head).is_none() {
-        return found;
+        return sniffed;
     }
-    let are_joined = JOINED_MIN <= joined_lines(head, &found);
+    let are_joined = JOINED_MIN <= joined_lines(head, &sniffed);
     if trial.is_regular && !are_joined {
-        return found;
+        return sniffed;
     }
     let bare = Shape { quote: None, ..quoted };
     let (shape, bare) = best(head, bare, options);
@@ -136,7 +135,7 @@ pub(super) fn shape(head: &[u8], line_end: LineEnd, options: &SniffOptions<'_>) 
     let is_better = is_better && bare.is_regular && 2 <= bare.columns;
     match is_better && !are_cells_wrapped(head, shape, are_joined) {
         true => SniffedShape { shape, columns: bare.columns, is_unquoted: true },
-        false => found,
+        false => sniffed,
     }
 }
 
@@ -149,8 +148,8 @@ const JOINED_MIN: u64 = 4;
 
 /// The number of lines of the sample that look like records, not counting the first of each record
 /// of several lines; 0 if a record of several lines contains lines of text (dialect-4).
-fn joined_lines(head: &[u8], found: &SniffedShape) -> u64 {
-    let SniffedShape { shape, columns, .. } = *found;
+fn joined_lines(head: &[u8], sniffed: &SniffedShape) -> u64 {
+    let SniffedShape { shape, columns, .. } = *sniffed;
     let line_end = match shape.line_end {
         LineEnd::LfOrCrlf => b'\n',
         LineEnd::Cr => b'\r',

@@ -19,7 +19,7 @@
 //! - guard-7. A request that a proxy has forwarded counts as one from another machine, whatever its
 //!   peer.
 //!
-//! Not here: authorization (`query::rights`).
+//! Not here: authorization (`query::authorization`).
 
 use std::net::{IpAddr, SocketAddr};
 
