@@ -520,13 +520,13 @@ fn has_byte(text: &[u8], wanted: u8) -> bool {
     }
     let (eights, rest) = text.as_chunks::<8>();
     let pattern = u64::from_le_bytes([wanted; 8]);
-    let mut found = 0;
+    let mut matches = 0;
     for eight in eights {
         let difference = u64::from_le_bytes(*eight) ^ pattern;
-        found |=
+        matches |=
             difference.wrapping_sub(0x0101_0101_0101_0101) & !difference & 0x8080_8080_8080_8080;
     }
-    found != 0 || rest.contains(&wanted)
+    matches != 0 || rest.contains(&wanted)
 }
 
 impl ColumnParser {

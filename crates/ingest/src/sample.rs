@@ -101,7 +101,7 @@ impl Sample {
         fields: usize,
         timestamp: Option<(usize, TimestampParser)>,
     ) -> RecordSample {
-        let mut found = RecordSample::default();
+        let mut sample = RecordSample::default();
         let mut timestamp = timestamp;
         let kernel = Kernel::detect();
         let at_start = (self.head.as_slice(), true);
@@ -125,11 +125,11 @@ impl Sample {
                 .max_by_key(|(rows, _)| rows.len());
             if let Some((rows, index)) = best {
                 for (first, last) in rows {
-                    found.add(window, &index, first, last, structure, timestamp.as_mut());
+                    sample.add(window, &index, first, last, structure, timestamp.as_mut());
                 }
             }
         }
-        found
+        sample
     }
 }
 

@@ -496,7 +496,7 @@ impl<'a> Sample<'a> {
         options: &SniffOptions<'_>,
     ) -> NoTimes {
         let mut parser = TimestampParser::new(format, TimeUnit::Micros);
-        let mut found = NoTimes::default();
+        let mut no_times = NoTimes::default();
         let records = Records::new(self.head, self.shape)
             .filter(|record| dialect::is_usable(record, options))
             .skip(usize::from(has_header));
@@ -504,13 +504,13 @@ impl<'a> Sample<'a> {
             let Some(cell) = record.cells.get(field).filter(|cell| !is_null(cell, options)) else {
                 continue;
             };
-            found.cells += 1;
-            found.integers += u64::from(parse_i64(&cell.text).is_ok());
-            if found.example.is_none() && parser.parse(&cell.text).is_err() {
-                found.example = Some((cell.text.to_vec(), record.start));
+            no_times.cells += 1;
+            no_times.integers += u64::from(parse_i64(&cell.text).is_ok());
+            if no_times.example.is_none() && parser.parse(&cell.text).is_err() {
+                no_times.example = Some((cell.text.to_vec(), record.start));
             }
         }
-        found
+        no_times
     }
 }
 
@@ -626,10 +626,12 @@ fn inferred_columns(
             return Ok(inferred);
         }
         let format = evidence.best_format();
-        let found = sample.no_times(field, format, sniffed.dialect.has_header, options);
-        match found.are_integers() {
+        let not_times = sample.no_times(field, format, sniffed.dialect.has_header, options);
+        match not_times.are_integers() {
             true => Ok(Inferred { ty: ColumnType::Int64, format: None }),
-            false => Err(SniffError::NotTimestamps { name: name.clone(), example: found.example }),
+            false => {
+                Err(SniffError::NotTimestamps { name: name.clone(), example: not_times.example })
+            }
         }
     };
     sniffed.names.iter().zip(evidence).enumerate().map(infer).collect()

@@ -25,15 +25,15 @@ pub(crate) fn existing_schema(
     database: &Database,
     options: &ImportOptions,
 ) -> Result<Option<Schema>> {
-    let found = match &options.existing {
+    let existing_table = match &options.existing {
         Existing::Replace => return Ok(None),
         Existing::Elsewhere(schema) => Ok((options.table.clone(), Arc::clone(schema))),
         Existing::Add | Existing::Require => database
             .snapshot(&options.table)
             .map(|snapshot| (snapshot.name.clone(), Arc::clone(&snapshot.schema))),
     };
-    let (table, schema) = match found {
-        Ok(found) => found,
+    let (table, schema) = match existing_table {
+        Ok(existing_table) => existing_table,
         Err(tidegate_storage::Error::NoSuchTable { .. }) if options.existing == Existing::Add => {
             return Ok(None);
         }

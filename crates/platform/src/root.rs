@@ -107,8 +107,8 @@ impl Root {
         let file = self.open_below(path, flags)?;
         // Errors of reading may reach the client that named the file: they contain only its name.
         let full = PathBuf::from(path);
-        let found = fs::fstat(&file).map_err(io_error("stat", &full))?;
-        if FileType::from_raw_mode(found.st_mode) != FileType::RegularFile {
+        let metadata = fs::fstat(&file).map_err(io_error("stat", &full))?;
+        if FileType::from_raw_mode(metadata.st_mode) != FileType::RegularFile {
             return Err(RootError::NotAFile);
         }
         // Some queues of the kernel refuse reads that must not wait (O_NONBLOCK), so the flag is
@@ -127,17 +127,17 @@ impl Root {
         };
         let full = PathBuf::from(path);
         let entries = Dir::read_from(&folder).map_err(io_error("list", &full))?;
-        let mut found = Vec::new();
+        let mut listed = Vec::new();
         for entry in entries {
             let entry = entry.map_err(io_error("list", &full))?;
             let Ok(name) = entry.file_name().to_str() else { continue };
             if matches!(name, "." | "..") {
                 continue;
             }
-            found.extend(self.entry(path, name));
+            listed.extend(self.entry(path, name));
         }
-        found.sort_by(|a, b| a.name.cmp(&b.name));
-        Ok(found)
+        listed.sort_by(|a, b| a.name.cmp(&b.name));
+        Ok(listed)
     }
 
     /// The entry of this name; `None` if it has vanished, or may not be accessed.
@@ -149,17 +149,17 @@ impl Root {
             OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY
         };
         let file = self.open_below(&path, flags).ok()?;
-        let found = fs::fstat(&file).ok()?;
+        let metadata = fs::fstat(&file).ok()?;
         let own = fs::statat(&self.folder, path.as_str(), AtFlags::SYMLINK_NOFOLLOW).ok()?;
-        let kind = FileType::from_raw_mode(found.st_mode);
+        let kind = FileType::from_raw_mode(metadata.st_mode);
         let is_link = FileType::from_raw_mode(own.st_mode) == FileType::Symlink;
-        let nanos = i64::try_from(found.st_mtime_nsec).unwrap_or(0);
+        let nanos = i64::try_from(metadata.st_mtime_nsec).unwrap_or(0);
         Some(RootEntry {
             name: name.to_owned(),
             is_dir: kind == FileType::Directory && !is_link,
             is_file: kind == FileType::RegularFile,
-            bytes: u64::try_from(found.st_size).unwrap_or(0),
-            modified: found.st_mtime.saturating_mul(1_000_000).saturating_add(nanos / 1_000),
+            bytes: u64::try_from(metadata.st_size).unwrap_or(0),
+            modified: metadata.st_mtime.saturating_mul(1_000_000).saturating_add(nanos / 1_000),
         })
     }
 

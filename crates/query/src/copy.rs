@@ -263,9 +263,9 @@ impl Engine {
             }
             CopySource::Table { table, columns } => {
                 let visible = session.visible(self.database());
-                let found = snapshot(&visible, session, sql, table)?;
+                let snapshot_of_table = snapshot(&visible, session, sql, table)?;
                 for column in columns {
-                    if found.schema.find(&column.text).is_none() {
+                    if snapshot_of_table.schema.find(&column.text).is_none() {
                         let position = Some(Position::at(sql, column.offset));
                         let column = column.text.clone();
                         return Err(Error::NoSuchColumn { position, column, similar: None });
@@ -283,7 +283,7 @@ impl Engine {
                     true => format!("public.{}", quoted(&table.text)),
                     false => quoted(&table.text),
                 });
-                Ok((format!("SELECT {list} FROM {name}"), found.name.clone()))
+                Ok((format!("SELECT {list} FROM {name}"), snapshot_of_table.name.clone()))
             }
         }
     }

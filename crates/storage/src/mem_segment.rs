@@ -136,7 +136,7 @@ pub(crate) fn encode_rows(
     intern: &mut Intern<'_>,
     new_id: &mut dyn FnMut() -> SegmentId,
 ) -> Result<Vec<MemSegment>> {
-    let mut found = Vec::with_capacity(rows.columns().len());
+    let mut encoded = Vec::with_capacity(rows.columns().len());
     for column in rows.columns() {
         let known = schema.find(&column.name).filter(|known| known.ty == column.ty);
         let id = known.expect("the table has the columns of its rows").id;
@@ -147,9 +147,9 @@ pub(crate) fn encode_rows(
             }
             _ => Vec::new(),
         };
-        found.push((id, column, symbols));
+        encoded.push((id, column, symbols));
     }
-    let columns: Vec<MemSegmentColumn<'_>> = found
+    let columns: Vec<MemSegmentColumn<'_>> = encoded
         .iter()
         .map(|(id, column, symbols)| MemSegmentColumn {
             id: *id,

@@ -302,21 +302,21 @@ mod tests {
             {
                 let mut expected = PlainIntegers::NONE;
                 expected.read(Kernel::Scalar, &rows, source, Bounds { min, max, zeros });
-                let mut found = PlainIntegers::NONE;
-                found.read(Kernel::detect(), &rows, source, Bounds { min, max, zeros });
+                let mut integers = PlainIntegers::NONE;
+                integers.read(Kernel::detect(), &rows, source, Bounds { min, max, zeros });
                 for row in 0..places.len() {
                     let is_plain = |of: &PlainIntegers| of.is_plain[row / 8] >> (row % 8) & 1 == 1;
                     let (start, end) = rows.bounds(places[row], source);
                     let cell = &cells[3 * row + source];
                     let may_differ = end < 8 || end - start > 8;
-                    if may_differ && !is_plain(&found) {
+                    if may_differ && !is_plain(&integers) {
                         continue;
                     }
-                    assert_eq!(is_plain(&found), is_plain(&expected), "{cell:?}");
+                    assert_eq!(is_plain(&integers), is_plain(&expected), "{cell:?}");
                     let wanted = cell.parse::<i64>().ok().filter(|n| (min..=max).contains(n));
-                    if is_plain(&found) {
-                        assert_eq!(found.values[row], expected.values[row], "{cell:?}");
-                        assert_eq!(Some(found.values[row]), wanted, "{cell:?}");
+                    if is_plain(&integers) {
+                        assert_eq!(integers.values[row], expected.values[row], "{cell:?}");
+                        assert_eq!(Some(integers.values[row]), wanted, "{cell:?}");
                         plain += 1;
                     } else {
                         others += 1;
@@ -341,13 +341,13 @@ mod tests {
                 is_checked: false,
             };
             let bounds = Bounds { min: i64::MIN, max: i64::MAX, zeros: Zeros::Plain };
-            let mut found = PlainIntegers::NONE;
+            let mut integers = PlainIntegers::NONE;
             if field_ends.len() == 3 {
-                found.read(Kernel::detect(), &rows, 2, bounds);
-                assert_eq!(found.is_plain[0], u8::from(length == 19));
+                integers.read(Kernel::detect(), &rows, 2, bounds);
+                assert_eq!(integers.is_plain[0], u8::from(length == 19));
             }
-            found.read(Kernel::detect(), &rows, 0, bounds);
-            assert_eq!((found.is_plain[0], found.values[0]), (1, 12_345_678));
+            integers.read(Kernel::detect(), &rows, 0, bounds);
+            assert_eq!((integers.is_plain[0], integers.values[0]), (1, 12_345_678));
         }
     }
 }

@@ -376,9 +376,9 @@ impl Files<'_> {
             let field = look.names.iter().position(|own| same_name(own, name));
             let Some(field) = field else { continue };
             let head = &self.inputs[at].sample.head;
-            let found = sniff::no_times(head, look, field, format, &self.options(at, None));
-            all.add(&found);
-            example = example.or_else(|| found.example.map(|example| (at, example)));
+            let counts = sniff::no_times(head, look, field, format, &self.options(at, None));
+            all.add(&counts);
+            example = example.or_else(|| counts.example.map(|example| (at, example)));
         }
         if all.are_integers() {
             return Ok(ColumnType::Int64);

@@ -317,16 +317,16 @@ fn plan(
     let (mut timestamps, mut rows) = (Vec::new(), 0);
     for (input, file) in inputs.iter().zip(files) {
         let designated = file.sources[column].map(|field| (field, parser.clone()));
-        let found = input.sample.records(&file.structure, file.fields, designated);
-        let record_bytes = (found.bytes as f64 / found.records.max(1) as f64).max(1.0);
+        let sampled = input.sample.records(&file.structure, file.fields, designated);
+        let record_bytes = (sampled.bytes as f64 / sampled.records.max(1) as f64).max(1.0);
         let bytes = match &input.input.bytes {
             InputBytes::File { stamp, .. } => stamp.bytes as f64,
-            InputBytes::Stream { .. } => found.bytes as f64,
+            InputBytes::Stream { .. } => sampled.bytes as f64,
         };
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a guess")]
         let guess = (bytes / record_bytes) as u64;
         rows += guess;
-        timestamps.extend(found.timestamps);
+        timestamps.extend(sampled.timestamps);
     }
     let partition_by = schema.partition_by();
     let (bucket_rows_max, count_max) = (u64::MAX, BUCKETS_MAX);

@@ -57,11 +57,11 @@ fn index_detected(
     let slots = field_ends.as_mut_ptr();
     let mut count = 0;
     for_each_64(text, |bytes, mask| {
-        let found = finder.masks(bytes);
+        let found_masks = finder.masks(bytes);
         let masks = Masks {
-            delimiters: found.delimiters & mask,
-            line_ends: found.line_ends & mask,
-            quotes: found.quotes & mask,
+            delimiters: found_masks.delimiters & mask,
+            line_ends: found_masks.line_ends & mask,
+            quotes: found_masks.quotes & mask,
         };
         let (ends, line_ends) = carry.step(masks, prefix_parity(masks.quotes));
         push_row_ends(count, ends, line_ends, row_ends);

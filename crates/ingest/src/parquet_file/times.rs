@@ -33,7 +33,7 @@ impl TimeFormats {
         schema: &Schema,
         options: &ImportOptions,
     ) -> Result<TimeFormats> {
-        let mut found = TimeFormats::default();
+        let mut time_formats = TimeFormats::default();
         for (index, column) in schema.columns().iter().enumerate() {
             let is_designated = schema.designated() == Some(column.id);
             let (mut format, mut is_ambiguous) = (None, false);
@@ -62,12 +62,12 @@ impl TimeFormats {
             if is_ambiguous {
                 let name = &column.name;
                 let note = format!("column `{name}` could be month first; read as day first");
-                found.notes.push(note);
+                time_formats.notes.push(note);
             }
-            found.formats.push(format);
-            found.ambiguous.push(is_ambiguous);
+            time_formats.formats.push(format);
+            time_formats.ambiguous.push(is_ambiguous);
         }
-        Ok(found)
+        Ok(time_formats)
     }
 }
 

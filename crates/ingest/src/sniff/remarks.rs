@@ -26,11 +26,11 @@ pub(crate) struct Surroundings {
 
 /// The inferred type of a column, or text if its values could be misread (remarks-1).
 pub(crate) fn inferred(evidence: &Evidence, has_commas: bool) -> Inferred {
-    let found = evidence.infer();
+    let inferred = evidence.infer();
     let is_torn = has_commas && evidence.notation().may_be_thousands();
-    match found.ty {
+    match inferred.ty {
         ColumnType::Float64 if is_torn => Inferred { ty: ColumnType::Varchar, format: None },
-        _ => found,
+        _ => inferred,
     }
 }
 

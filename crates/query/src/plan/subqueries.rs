@@ -477,9 +477,9 @@ impl Joiner {
         join_type: JoinType,
     ) -> Result<String> {
         let free = free_columns(&rows);
-        let found = pulled::pulled(&rows, &mut || self.name())?;
-        let (joined, conditions) = match found {
-            Some(found) => found,
+        let pulled_up = pulled::pulled(&rows, &mut || self.name())?;
+        let (joined, conditions) = match pulled_up {
+            Some(pulled_up) => pulled_up,
             None => {
                 let domain = Domain::of(&free, input, self.name())?;
                 domain.distinct_dependents(rows)?

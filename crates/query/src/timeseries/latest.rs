@@ -239,7 +239,7 @@ impl Unary for LatestWork {
         let input = input.execute(partition, Arc::clone(&context))?;
         let memory = MemoryConsumer::new(Self::NAME).register(context.memory_pool());
         let types = self.keys.iter().map(|&key| schema.field(key).data_type().clone());
-        let found = LatestRows {
+        let latest_rows = LatestRows {
             maker: KeyMaker::new(types)?,
             columns: self.keys.clone(),
             key_count: self.key_count,
@@ -247,9 +247,9 @@ impl Unary for LatestWork {
             batches: VecDeque::new(),
             memory,
         };
-        let rows = async move { found.read(input).await };
-        let batches = stream::once(rows).map(|found| match found {
-            Ok(found) => stream::iter(found.batches).map(Ok).left_stream(),
+        let rows = async move { latest_rows.read(input).await };
+        let batches = stream::once(rows).map(|latest_rows| match latest_rows {
+            Ok(latest_rows) => stream::iter(latest_rows.batches).map(Ok).left_stream(),
             Err(error) => stream::once(async move { Err(error) }).right_stream(),
         });
         Ok(Box::pin(RecordBatchStreamAdapter::new(schema, batches.flatten())))

@@ -155,7 +155,7 @@ async fn take(
         while !piece.is_empty() {
             let plain = decompressor.next(&mut piece)?;
             push(context, &mut receiving, plain).await?;
-            context.reserve(decoder_bytes + receiving.found.schema.capacity())?;
+            context.reserve(decoder_bytes + receiving.parsed_parts.schema.capacity())?;
         }
     }
     let rest = decompressor.finish()?;
@@ -203,7 +203,7 @@ struct Receiving<'a> {
     session: Session,
     params: Params,
     parts: Option<Multipart>,
-    found: Parts,
+    parsed_parts: Parts,
     /// `None` until the target of the import is known.
     upload: Option<(Upload, ImportRequest)>,
 }
@@ -228,19 +228,19 @@ impl<'a> Receiving<'a> {
             }
         };
         let session = session(context);
-        let found = Parts::default();
-        Ok(Receiving { services, session, params, parts, found, upload: None })
+        let parsed_parts = Parts::default();
+        Ok(Receiving { services, session, params, parts, parsed_parts, upload: None })
     }
 
     async fn push(&mut self, bytes: Bytes) -> Result<(), Stopped> {
         let data = match &mut self.parts {
             None => bytes,
             Some(parts) => {
-                parts.push_to(&bytes, &mut self.found)?;
-                if self.found.part != Some(Part::Data) {
+                parts.push_to(&bytes, &mut self.parsed_parts)?;
+                if self.parsed_parts.part != Some(Part::Data) {
                     return Ok(());
                 }
-                Bytes::from(std::mem::take(&mut self.found.data))
+                Bytes::from(std::mem::take(&mut self.parsed_parts.data))
             }
         };
         if self.upload.is_none() {
@@ -254,11 +254,14 @@ impl<'a> Receiving<'a> {
 
     /// Begins the import: all parameters are known when the data begin.
     async fn begin(&mut self) -> Result<(), Stopped> {
-        let request =
-            ImportRequest::new(&self.params, &self.found.schema, self.found.file_name.as_deref())?;
+        let request = ImportRequest::new(
+            &self.params,
+            &self.parsed_parts.schema,
+            self.parsed_parts.file_name.as_deref(),
+        )?;
         let own = self.services.database.schema_of(&request.table);
         let request = request.for_table(own);
-        let file = self.found.file_name.clone().unwrap_or_else(|| "upload".to_owned());
+        let file = self.parsed_parts.file_name.clone().unwrap_or_else(|| "upload".to_owned());
         let asked = request.clone();
         let upload = self.services.copier.upload(
             request.table.clone(),

@@ -311,11 +311,11 @@ async fn take(context: &mut RequestContext<'_>) -> Result<Answer, Stopped> {
     let cache = &services.ingest.idempotency_cache;
     if cache.is_known(name, Instant::now()) {
         let content = content_of(context, &options).await?;
-        let found = cache.find(name, content, Instant::now()).map_err(|_| key_reused())?;
+        let cached = cache.find(name, content, Instant::now()).map_err(|_| key_reused())?;
         // The answer may have been forgotten meanwhile, with the body read: the client has to
         // retry.
         let again = || Refusal::new(503, "retry operation", "the answer was forgotten just now");
-        return Ok(found.ok_or_else(again)?); // http_write-2
+        return Ok(cached.ok_or_else(again)?); // http_write-2
     }
     take_lines(context, &services, &options).await
 }

@@ -101,7 +101,7 @@ fn verify_column(reader: &Reader, column: &Column, footer: &ColumnFooter) -> Res
         let words = slice.validity.map(|bits| {
             bits.as_chunks::<8>().0.iter().map(|word| u64::from_le_bytes(*word)).collect::<Vec<_>>()
         });
-        let found = match &slice.encoded {
+        let computed = match &slice.encoded {
             Encoded::Null => vec![Zone { has_null: true, ..Zone::EMPTY }; slice.zones.len()],
             Encoded::Dictionary { codes, dictionary } => {
                 let codes = codes_of(codes, slice.rows);
@@ -117,7 +117,7 @@ fn verify_column(reader: &Reader, column: &Column, footer: &ColumnFooter) -> Res
                 zones_of(column.ty, &array, words.as_deref())
             }
         };
-        for (zone, stored) in found.iter().zip(slice.zones) {
+        for (zone, stored) in computed.iter().zip(slice.zones) {
             if *zone != Zone::decode(stored) {
                 return Err(damaged(SegmentDamage::Zone { zone: zone_number }));
             }

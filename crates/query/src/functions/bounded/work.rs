@@ -148,8 +148,8 @@ pub(super) fn find_constant(
         *wanted = ColumnarValue::Scalar(ScalarValue::try_from_array(values, 0)?);
     }
     *text = ColumnarValue::Array(text.to_array(1)?);
-    let found = function.invoke_with_args(args)?;
-    one_value(found, is_constant)
+    let values = function.invoke_with_args(args)?;
+    one_value(values, is_constant)
 }
 
 /// Returns the value of one row: a constant, if all arguments are.

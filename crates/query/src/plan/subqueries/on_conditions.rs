@@ -89,19 +89,19 @@ fn with_condition(join: Join, condition: Option<Expr>) -> Result<Join> {
 
 /// The columns that an expression reads, also in its subqueries.
 fn columns_of(expr: &Expr) -> Vec<Column> {
-    let mut found = Vec::new();
+    let mut columns = Vec::new();
     expr.apply(|part| {
         match part {
             Expr::Column(column) | Expr::OuterReferenceColumn(_, column) => {
-                found.push(column.clone());
+                columns.push(column.clone());
             }
             part => {
                 let free = subquery_in(part).map(|it| free_columns(&it.subquery));
-                found.extend(free.into_iter().flatten().map(|free| free.column));
+                columns.extend(free.into_iter().flatten().map(|free| free.column));
             }
         }
         Ok(TreeNodeRecursion::Continue)
     })
     .expect("it never fails");
-    found
+    columns
 }

@@ -33,9 +33,9 @@ impl PartitionDropper<'_> {
         partitions: &BTreeSet<PartitionKey>,
     ) -> Result<usize> {
         self.database.begin_writing()?;
-        let found = self.database.committed().existing(table)?;
-        found.check_takes_rows()?;
-        let id = found.id();
+        let table_state = self.database.committed().existing(table)?;
+        table_state.check_takes_rows()?;
+        let id = table_state.id();
         self.drop_partitions_of(id, &|_| partitions.clone())
     }
 
