@@ -105,7 +105,7 @@ pub(crate) fn operands(
         }
         Err(_) => true,
     };
-    if is_comparison(op) && (is_known || left_type.xor(right_type).is_some() && is_unify(other)) {
+    if is_comparison(op) && (is_known || left_type.xor(right_type).is_some() && is_alike(other)) {
         return Ok((left, right));
     }
     let name = |expr: &Expr| match (type_in(expr, schema), expr.get_type(schema)) {
