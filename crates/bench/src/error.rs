@@ -82,7 +82,7 @@ pub enum Error {
     Stuck { address: String, timeout: Duration },
     #[error("{purpose}: {address} gave no answer for {timeout:?}")]
     NoAnswer { purpose: &'static str, address: String, timeout: Duration },
-    #[error("ask {url}")]
+    #[error("request {url}")]
     Http { url: String, source: Box<ureq::Error> },
     #[error("{url} answers {status}: {body}")]
     Refused { url: String, status: u16, body: String },

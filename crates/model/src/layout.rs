@@ -171,7 +171,7 @@ pub enum LayoutError {
     LeftOver { left: usize },
     #[error("{what} is {value}")]
     Impossible { what: &'static str, value: u64 },
-    #[error("a region reaches from {offset} over {bytes} bytes, outside of the file")]
+    #[error("a region of {bytes} bytes at offset {offset} reaches outside of the file")]
     Outside { offset: u64, bytes: u64 },
 }
 

@@ -33,7 +33,7 @@ pub enum SchemaError {
     KeyDropped { name: String },
     #[error("DEDUP UPSERT KEYS needs the designated timestamp among its keys, each of them once")]
     BadKeys,
-    #[error("no column can be called `{name}`: statements that change rows call theirs so")]
+    #[error("the column name `{name}` is reserved for statements that change rows")]
     ReservedName { name: String },
     #[error("TTL needs a table with partitions, and at least one unit of time")]
     BadTtl,
@@ -43,13 +43,13 @@ pub enum SchemaError {
     ViewText { bytes: usize },
     #[error("the tables of a view have {count} columns, more than {}", limits::VIEW_COLUMNS)]
     ViewColumns { count: usize },
-    #[error("a view has no partitions, keys, lengths, defaults or time that rows are kept for")]
+    #[error("a view cannot have partitions, keys, lengths, defaults or a TTL")]
     ViewOfRows,
-    #[error("column `{name}` is {}, and the numbers of an identity are whole", .ty.sql())]
+    #[error("column `{name}` is {}, and an identity needs an integer type", .ty.sql())]
     NotOfNumbers { name: String, ty: ColumnType },
     #[error("a DEFAULT has 1 to {} bytes, and not {bytes}", limits::DEFAULT_BYTES)]
     DefaultText { bytes: usize },
-    #[error("a DEFAULT is on no column of the table, or on one that has one")]
+    #[error("a DEFAULT needs a column of the table that has none yet")]
     BadDefault,
     #[error("a comment has 1 to {} bytes, and not {bytes}", limits::COMMENT_BYTES)]
     CommentText { bytes: usize },
@@ -58,6 +58,6 @@ pub enum SchemaError {
         limits::COMMENTS_BYTES
     )]
     CommentTexts { bytes: usize },
-    #[error("a comment is on no column of the table, or on one that has one")]
+    #[error("a comment needs a column of the table that has none yet")]
     BadComment,
 }

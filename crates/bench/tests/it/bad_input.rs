@@ -31,11 +31,11 @@ fn an_absent_target_is_named() {
     );
     assert_eq!(results["sentRows"], 0);
     let http = format!("--url http://127.0.0.1:{port}");
-    let asked = format!("ask http://127.0.0.1:{port}/");
-    check(&format!("questdb --protocol ilp-http --generate {SMALL} {http}"), &asked);
-    check(&format!("influx --generate {SMALL} {http}"), &asked);
-    check(&format!("clickhouse --generate {SMALL} {http}"), &asked);
-    check(&format!("cratedb --generate {SMALL} {http}"), &asked);
+    let requested = format!("request http://127.0.0.1:{port}/");
+    check(&format!("questdb --protocol ilp-http --generate {SMALL} {http}"), &requested);
+    check(&format!("influx --generate {SMALL} {http}"), &requested);
+    check(&format!("clickhouse --generate {SMALL} {http}"), &requested);
+    check(&format!("cratedb --generate {SMALL} {http}"), &requested);
     check(
         &format!("timescaledb --generate {SMALL} --host 127.0.0.1 --port {port}"),
         &format!("connect to PostgreSQL at 127.0.0.1:{port}: error connecting to server: "),
@@ -63,11 +63,15 @@ fn a_target_that_closes_early_is_caught() {
             &format!("{address} closed the connection before everything was sent"),
         );
     }
-    let asked = format!("send batch 1 of worker 1, 3600 rows: ask http://{address}/write: ");
-    check(&format!("sink --protocol ilp-http --generate {SMALL} --url http://{address}"), &asked);
+    let requested =
+        format!("send batch 1 of worker 1, 3600 rows: request http://{address}/write: ");
+    check(
+        &format!("sink --protocol ilp-http --generate {SMALL} --url http://{address}"),
+        &requested,
+    );
     for (target, path) in BY_HTTP {
         let line = format!("{target} --generate {SMALL} --url http://{address}");
-        check(&line, &format!("ask http://{address}{path}: "));
+        check(&line, &format!("request http://{address}{path}: "));
     }
     let place = format!("--host 127.0.0.1 --port {}", address.port());
     check(
@@ -86,11 +90,11 @@ fn a_target_that_does_nothing_is_not_waited_for_for_ever() {
     );
     check(
         &format!("sink --protocol ilp-http --generate {rows} --url http://{address}"),
-        &format!("send batch 1 of worker 1, 10000 rows: ask http://{address}/write: timeout"),
+        &format!("send batch 1 of worker 1, 10000 rows: request http://{address}/write: timeout"),
     );
     for (target, path) in BY_HTTP {
         let line = format!("{target} --generate {rows} --url http://{address}");
-        check(&line, &format!("ask http://{address}{path}: timeout"));
+        check(&line, &format!("request http://{address}{path}: timeout"));
     }
     let place = format!("--host 127.0.0.1 --port {}", address.port());
     check(
