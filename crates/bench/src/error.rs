@@ -90,7 +90,7 @@ pub enum Error {
     ConnectPostgres { address: String, source: Box<tokio_postgres::Error> },
     #[error("{purpose}")]
     Postgres { purpose: &'static str, source: Box<tokio_postgres::Error> },
-    #[error("{place} has an invalid {expected}: `{text}`")]
+    #[error("{place} has a value that is not a valid {expected}: `{text}`")]
     BadValue { place: &'static str, expected: &'static str, text: String },
     #[error("database {name} exists, and --do-abort-on-exist is set")]
     Exists { name: String },

@@ -148,7 +148,7 @@ fn parse_object(text: &str) -> Result<Vec<(String, String)>, String> {
                 Value::String(text) => text.clone(),
                 Value::Number(_) | Value::Bool(_) => value.to_string(),
                 Value::Null | Value::Array(_) | Value::Object(_) => {
-                    return Err(format!("{name} has a value that is no text, number or bool"));
+                    return Err(format!("{name} has a value that is not a text, number or bool"));
                 }
             };
             settings.push((name.clone(), text));
@@ -224,7 +224,7 @@ mod tests {
             ("load sink", "loader:\n  runner: x", "FILE: line 1 is not a flag and its value"),
             ("load sink", "[loader]", "FILE: line 1 is not a flag and its value"),
             ("load sink", "limit: 1\nseed: \"1", "FILE: line 2 is not a flag and its value"),
-            ("load sink", "{\"a\": {}}", "FILE: a has a value that is no text, number or bool"),
+            ("load sink", "{\"a\": {}}", "FILE: a has a value that is not a text, number or bool"),
             ("load sink", "{", "FILE: EOF while parsing an object at line 1 column 1"),
             ("load sink --generate", "file: x", "FILE: the argument '--generate' cannot be used"),
         ] {

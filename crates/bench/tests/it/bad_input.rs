@@ -231,11 +231,17 @@ fn patience_with_a_server_has_an_end() {
 fn answers_that_are_none_are_errors() {
     let address = answering(|_, _| (200, "<html>It works!</html>".to_owned()));
     for (target, expected) in [
-        ("questdb --protocol ilp-http", "an answer has an invalid count: `<html>It works"),
-        ("influx", "an answer has an invalid count: `<html>It works"),
-        ("influx --token t", "an answer has an invalid count: `<html>It works"),
-        ("clickhouse --do-create-db false", "table tags has an invalid id of 32 bits"),
-        ("cratedb", "an answer has an invalid JSON: `<html>It works"),
+        (
+            "questdb --protocol ilp-http",
+            "an answer has a value that is not a valid count: `<html>It works",
+        ),
+        ("influx", "an answer has a value that is not a valid count: `<html>It works"),
+        ("influx --token t", "an answer has a value that is not a valid count: `<html>It works"),
+        (
+            "clickhouse --do-create-db false",
+            "table tags has a value that is not a valid id of 32 bits",
+        ),
+        ("cratedb", "an answer has a value that is not a valid JSON: `<html>It works"),
     ] {
         check(&format!("{target} --generate {SMALL} --url http://{address}"), expected);
     }
