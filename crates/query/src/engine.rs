@@ -143,7 +143,7 @@ impl Engine {
         let spill = SpillFolder { dir: options.spill_dir.clone(), bytes_max: options.spill_max };
         let memory: Arc<dyn MemoryPool> = Arc::new(memory);
         let runtime = spill.runtime(&memory)?;
-        let plans = Arc::new(PlanCache::new(options.quick_max));
+        let plans = Arc::new(PlanCache::new(options.quick_max, options.memory_max));
         let config = session_config(options).with_extension(Arc::clone(&plans));
         let state = SessionStateBuilder::new()
             .with_config(config)

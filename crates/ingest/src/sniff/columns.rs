@@ -157,13 +157,17 @@ fn has_numbers_for_names(first: &Record<'_>, below: &[Evidence]) -> bool {
     let numbers: Vec<i64> = texts().filter_map(|text| parse_i64(text).ok()).collect();
     let are_words = |text: &[u8]| looks_like_a_name(text) && !is_missing(text);
     let has_words = numbers.len() < first.cells.len();
-    let under = texts().zip(below).filter(|(text, _)| parse_i64(text).is_ok());
-    let under: Vec<i64> = under.filter_map(|(_, column)| column.first_integer()).collect();
+    let under = || texts().zip(below).filter(|(text, _)| parse_i64(text).is_ok());
+    // Decimal numbers, and values of any other type.
+    let has_others =
+        under().any(|(_, column)| column.is_typed() && column.first_integer().is_none());
+    let under: Vec<i64> = under().filter_map(|(_, column)| column.first_integer()).collect();
+    let is_unlike = |are: &dyn Fn(&[i64]) -> bool| has_others || !are(&under);
     has_words
         && texts().all(|text| parse_i64(text).is_ok() || are_words(text))
         && 2 <= numbers.len()
-        && (are_years(&numbers) && !are_years(&under)
-            || are_counted(&numbers) && !are_counted(&under))
+        && (are_years(&numbers) && is_unlike(&are_years)
+            || are_counted(&numbers) && is_unlike(&are_counted))
 }
 
 /// Returns true for the index that data frames write: a column of integers without a name before

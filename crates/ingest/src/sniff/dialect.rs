@@ -35,15 +35,17 @@ pub(super) fn delimiters() -> impl Iterator<Item = u8> {
 const RECORDS: u32 = 1_000;
 const BYTES: usize = 256 << 10;
 
-/// Detects line ends: CR alone only if the head has such outside of quotes and no LF there. If the
-/// head has no line end outside of quotes, the windows decide.
+/// Detects line ends: CR alone only if the head has such outside of quotes and no LF there but its
+/// last byte: an LF that an editor has added to such a file fails the import, which is better than
+/// all of its lines in one row. If the head has no line end outside of quotes, the windows decide.
 pub(crate) fn line_end(head: &[u8], windows: &[&[u8]], quote: Option<u8>) -> LineEnd {
     let line_ends = unquoted_line_ends(head, quote);
     if line_ends.lf == 0 && line_ends.cr == 0 {
         let has = |byte| windows.iter().any(|window| memchr::memchr(byte, window).is_some());
         return if has(b'\r') && !has(b'\n') { LineEnd::Cr } else { LineEnd::LfOrCrlf };
     }
-    if line_ends.lf == 0 { LineEnd::Cr } else { LineEnd::LfOrCrlf }
+    let is_last = line_ends.lf == 1 && 0 < line_ends.cr && head.last() == Some(&b'\n');
+    if line_ends.lf == 0 || is_last { LineEnd::Cr } else { LineEnd::LfOrCrlf }
 }
 
 /// Counts of the line ends of a sample outside of quotes.

@@ -412,6 +412,9 @@ fn line_ends_are_cr_only_without_lf() {
     assert_eq!(line_end(b"a,\"b\rc\"\n1,2\n", &[]), LineEnd::LfOrCrlf);
     assert_eq!(line_end(b"ab", &[b"3,4\r5,6\r"]), LineEnd::Cr);
     assert_eq!(line_end(b"a,b\r", &[]), LineEnd::Cr);
+    assert_eq!(line_end(b"a,b\r1,2\n", &[]), LineEnd::Cr);
+    assert_eq!(line_end(b"a,b\r1,2\r\n", &[]), LineEnd::Cr);
+    assert_eq!(line_end(b"a,\"b\rc\"\n", &[]), LineEnd::LfOrCrlf);
     check("a,b\r1,2\r", ", header a:BIGINT b:BIGINT");
 }
 

@@ -10,7 +10,8 @@
 //!   its columns is not kept.
 //! - A kept plan refers to no rows: its tables are empty, so that the files of dropped segments can
 //!   be deleted.
-//! - At most `PLANS_MAX` plans are kept, none of a text longer than `TEXT_BYTES_MAX`.
+//! - The number and the bytes of plans are bounded (`generations`), and none has a text longer than
+//!   `TEXT_BYTES_MAX`.
 //!
 //! DataFusion plans a small query in about a millisecond, most of it before physical planning, and
 //! the rest in a third of that.
@@ -18,6 +19,7 @@
 //! Not here: the execution of cached queries (`engine::cached`).
 
 mod key;
+mod generations;
 mod lifted;
 mod parameters;
 mod template;
@@ -33,12 +35,13 @@ use datafusion::common::Result as PlanResult;
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::logical_expr::{Expr, LogicalPlan, TableScan, Volatility};
 use datafusion::physical_plan::ExecutionPlan;
-use tidegate_model::{Schema, TableId};
+use tidegate_model::{ByteCount, Schema, TableId};
 use tidegate_storage::{Database, Derived, Snapshot};
 
 use crate::cancel::CancelState;
 use crate::error::Result;
 use crate::scan::ScanTable;
+use generations::{Generations, plan_bytes};
 use parameters::{ParameterPredicate, has_one_filter};
 use template::PlanTemplate;
 
@@ -46,8 +49,9 @@ pub(crate) use key::PlanKey;
 pub(super) use lifted::Lifted;
 pub(super) use parameters::parameter_predicates;
 
-/// A dashboard has some dozens of statements.
-const PLANS_MAX: usize = 512;
+/// The most bytes of all plans, and the part of the memory for queries that they may take.
+const BYTES_MAX: usize = 32 << 20;
+const MEMORY_PART: u64 = 32;
 /// Longer texts are written by programs, each once.
 const TEXT_BYTES_MAX: usize = 4 << 10;
 
@@ -69,32 +73,6 @@ pub(crate) struct PlanCache {
     quick_max: Duration,
 }
 
-/// The plans in two generations: when the younger one is full it becomes the older one, which is
-/// dropped. So a plan that is used stays, however many others are used once.
-#[derive(Debug, Default)]
-struct Generations {
-    younger: HashMap<String, Arc<CachedPlan>>,
-    older: HashMap<String, Arc<CachedPlan>>,
-}
-
-impl Generations {
-    fn get(&mut self, key: &str) -> Option<Arc<CachedPlan>> {
-        if let Some(plan) = self.younger.get(key) {
-            return Some(Arc::clone(plan));
-        }
-        let (key, plan) = self.older.remove_entry(key)?;
-        self.insert(key, Arc::clone(&plan));
-        Some(plan)
-    }
-
-    fn insert(&mut self, key: String, plan: Arc<CachedPlan>) {
-        if PLANS_MAX / 2 <= self.younger.len() {
-            self.older = std::mem::take(&mut self.younger);
-        }
-        self.younger.insert(key, plan);
-    }
-}
-
 /// A plan that was made before.
 #[derive(Debug)]
 pub(crate) struct CachedPlan {
@@ -112,6 +90,8 @@ pub(crate) struct CachedPlan {
     is_steady: bool,
     /// True if it took little time when it last ran.
     is_quick: AtomicBool,
+    /// About the bytes that it takes.
+    bytes: usize,
 }
 
 /// A table of a plan, with the columns that it had.
@@ -166,9 +146,11 @@ pub(crate) struct CachedQuery {
 }
 
 impl PlanCache {
-    /// Makes a cache in which a plan is quick if it took no longer than this.
-    pub(crate) fn new(quick_max: Duration) -> PlanCache {
-        PlanCache { plans: Mutex::default(), quick_max }
+    /// Makes a cache in which a plan is quick if it took no longer than `quick_max`, beside queries
+    /// that may take so much memory.
+    pub(crate) fn new(quick_max: Duration, memory: ByteCount) -> PlanCache {
+        let bytes = usize::try_from(memory.0 / MEMORY_PART).unwrap_or(BYTES_MAX).min(BYTES_MAX);
+        PlanCache { plans: Mutex::new(Generations::new(bytes)), quick_max }
     }
 
     /// Returns the cached plan of a statement, if there is one (plan_cache-1).
@@ -254,6 +236,7 @@ impl CachedPlan {
         let tables = snapshots.iter().map(table).collect();
         let empty = |snapshot: &Arc<Snapshot>| (snapshot.table, Arc::new(without_rows(snapshot)));
         let plan = over(optimized, &snapshots.values().map(empty).collect())?;
+        let bytes = plan_bytes(&plan)?;
         Ok(CachedPlan {
             is_steady: calls_none_but(&plan, STEADY)?,
             template: PlanTemplate::of(physical, schema, scans(&plan)?)?,
@@ -263,6 +246,7 @@ impl CachedPlan {
             designated,
             tables,
             is_quick: AtomicBool::new(false),
+            bytes,
         })
     }
 

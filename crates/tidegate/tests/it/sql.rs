@@ -137,7 +137,7 @@ fn timings_are_one_line_of_json() {
     assert!(times.split(',').all(|time| time.parse::<f64>().is_ok_and(|ms| ms > 0.0)), "{line}");
     world.run(&["sql", "SELECT 1; SELECT 2", "--timings"]).fails(2, &["one statement"]);
     let made = world.run(&["sql", "CREATE TABLE u (n INT)", "--timings", "--repeat", "2"]);
-    made.fails(2, &["--repeat measures queries", "CREATE"]);
+    made.fails(2, &["--repeat accepts queries only", "CREATE"]);
     world.run(&["describe", "u"]).fails(1, &["`u` does not exist"]);
     world.run(&["sql", "CREATE TABLE u (n INT)", "--timings"]).succeeds();
     let wrong = world.run(&["sql", "SELECT nothing FROM t", "--timings"]);

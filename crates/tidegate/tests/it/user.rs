@@ -39,7 +39,7 @@ fn a_password_is_not_shown_where_it_is_typed() {
         (status.code(), screen)
     };
     let (code, screen) = typed("a secret", "another secret");
-    assert!(code == Some(1) && screen.contains("not the same"), "{screen}");
+    assert!(code == Some(1) && screen.contains("the two passwords differ"), "{screen}");
     // Ctrl-C comes as a key.
     let (code, screen) = typed("a secre\u{3}", "");
     assert_eq!(code, Some(130), "{screen}");
@@ -74,9 +74,9 @@ fn invalid_arguments_of_user_are_named() {
     world.run(&["user", "token"]).fails(2, &["the name of a user is missing"]);
     let mode = std::fs::Permissions::from_mode(0o644);
     std::fs::set_permissions(world.path("db/conf/users.toml"), mode).unwrap();
-    world.run(&["user", "list"]).fails(1, &["can be read by others"]);
+    world.run(&["user", "list"]).fails(1, &["can be read by other users"]);
     let serve = world.run(&["serve", "--http", "127.0.0.1:0", "--ilp", "none"]);
-    serve.fails(2, &["users.toml can be read by others"]);
+    serve.fails(2, &["users.toml can be read by other users"]);
 }
 
 // Only root can write to the directory of a service with a user of its own. The service could not

@@ -114,6 +114,11 @@ fn line_ends_that_change_within_a_file_fail_the_import() {
     }
     text.push_str("1,x\n2,y\n");
     check_error(&[&text], "lines end with CR before it, and with LF here");
+    // An editor has added the last LF. All lines were one row of the table.
+    for end in ["\n", "\r\n"] {
+        let text = format!("a,b\r1,x\r2,y{end}");
+        check_error(&[&text], "lines end with CR before it, and with LF here");
+    }
 }
 
 /// The first record of a file without a header was dropped as a header, because a typed column was

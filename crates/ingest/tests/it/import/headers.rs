@@ -47,6 +47,7 @@ fn a_blank_line_of_one_column_is_a_row_of_null() {
 fn a_row_that_may_be_a_header_of_numbers_is_noted() {
     for (file, is_noted) in [
         ("name,2023,2024\nann,1,2\nbob,3,4\n", true),
+        ("country,2020,2021\nDE,1.5,2.5\nFR,3.5,4.5\n", true),
         ("id,1\n5,6\n7,8\n", true),
         ("probe,1,2,3\nx,0.5,0.25,1\ny,7,9,8\n", true),
         ("probe,1,2,3\nx,7,9,8\ny,7,9,8\n", true),

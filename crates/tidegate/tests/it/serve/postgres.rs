@@ -579,7 +579,7 @@ fn tls_is_spoken_where_it_is_wanted() {
     let open = Command::new("chmod").arg("644").arg(world.path("key.pem")).status();
     assert!(open.is_ok_and(|status| status.success()));
     let run = world.run(&["serve", "--set", "tls.mode=require", "--set", &cert, "--set", &key]);
-    run.fails(2, &["can be read by others"]);
+    run.fails(2, &["can be read by other users"]);
     let secret = Command::new("chmod").arg("600").arg(world.path("key.pem")).status();
     assert!(secret.is_ok_and(|status| status.success()));
     let server = Server::start_with(&world, &keys);
