@@ -7,8 +7,8 @@
 //!
 //! To find the order of an expression, DataFusion calculates the range of its values. It takes the
 //! range of most functions and operators for one of type NULL, for which an operator or a function
-//! fails, and then a sort by the expression itself does not count as a sort by it. As a column, the key is also calculated
-//! once, not a second time where sorted partitions are merged.
+//! fails, and then a sort by the expression itself does not count as a sort by it. As a column, the
+//! key is also calculated once, not a second time where sorted partitions are merged.
 
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
 use datafusion::common::{Column, Result};

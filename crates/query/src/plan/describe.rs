@@ -12,7 +12,7 @@ use std::collections::HashMap;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use datafusion::arrow::datatypes::{FieldRef, SchemaRef};
+use datafusion::arrow::datatypes::{DataType, FieldRef, SchemaRef};
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::execution::SessionState;
 use datafusion::logical_expr::expr::Placeholder;
@@ -78,7 +78,7 @@ pub(crate) fn describe_query(
     sql: &str,
     values: &[Parameter],
 ) -> Result<(SchemaRef, ParameterTypes)> {
-    let infer = |values: &[Parameter]| {
+    let infer = |values: &[Parameter]| -> Result<Inferred> {
         let query = parse_query(sql, values)?;
         let names = query.names.clone();
         let described = describe(state, database, sql, query, &Purpose::default());
@@ -87,15 +87,65 @@ pub(crate) fn describe_query(
         })?;
         let names = output_names(&names, plan.schema());
         let schema = output_schema(plan.schema().inner(), &names);
-        Ok((schema, types))
+        Ok(Inferred { schema, types, is_calculated: calculates_with_parameters(&plan)? })
     };
-    infer(values).or_else(|_| {
+    let Inferred { schema, types, is_calculated } = infer(values).or_else(|_| {
         // A clause needs the value: NULL is one.
         let is_open = |value: &Parameter| *value == Parameter::Open;
         let known =
             |value: &Parameter| if is_open(value) { Parameter::Null } else { value.clone() };
         infer(&values.iter().map(known).collect::<Vec<_>>())
-    })
+    })?;
+    if !is_calculated {
+        return Ok((schema, types));
+    }
+    // A value is a constant of its own type: INT + $1 is a BIGINT for it.
+    let example = |(index, value): (usize, &Parameter)| {
+        let field = types.get(&format!("${}", index + 1));
+        let example = field.filter(|_| *value == Parameter::Open).and_then(number_like);
+        example.unwrap_or_else(|| value.clone())
+    };
+    let examples = values.iter().enumerate().map(example).collect::<Vec<_>>();
+    match examples == values {
+        true => Ok((schema, types)),
+        false => Ok((infer(&examples).map_or(schema, |inferred| inferred.schema), types)),
+    }
+}
+
+/// The description of a query with some values of its parameters.
+struct Inferred {
+    schema: SchemaRef,
+    types: ParameterTypes,
+    /// True if a parameter is used for more than conditions.
+    is_calculated: bool,
+}
+
+/// Returns true if a parameter stands elsewhere than in conditions on rows.
+fn calculates_with_parameters(plan: &LogicalPlan) -> Result<bool> {
+    let mut is_found = false;
+    plan.apply_with_subqueries(|node| {
+        if !matches!(node, LogicalPlan::Filter(_)) {
+            node.apply_expressions(|expr| {
+                is_found |= expr.exists(|part| Ok(matches!(part, Expr::Placeholder(_))))?;
+                Ok(TreeNodeRecursion::Continue)
+            })?;
+        }
+        Ok(if is_found { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
+    })?;
+    Ok(is_found)
+}
+
+/// Returns a number as the values of a parameter of this type become; `None` for other types.
+fn number_like(field: &FieldRef) -> Option<Parameter> {
+    match field.data_type() {
+        ty if ty.is_integer() => Some(Parameter::Integer(0)),
+        ty if ty.is_floating() => Some(Parameter::Double(0.5)),
+        DataType::Decimal128(precision, scale) | DataType::Decimal256(precision, scale) => {
+            let ty = format!("DECIMAL({precision},{scale})");
+            Some(Parameter::Typed(ty.into(), Some("0".to_owned())))
+        }
+        _ => None,
+    }
 }
 
 /// Returns the plan of a query with open parameters, and the types of these.

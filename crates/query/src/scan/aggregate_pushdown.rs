@@ -275,8 +275,8 @@ impl ExecutionPlan for PushedAggregateExec {
     }
 }
 
-/// Computes the states of tasks from one end of the time, twice as many in each round, until so many
-/// groups are complete.
+/// Computes the states of tasks from one end of the time, twice as many in each round, until so
+/// many groups are complete.
 async fn work_until(
     plan: &Arc<PushedAggregate>,
     workers: usize,
@@ -301,8 +301,8 @@ async fn work_until(
     Ok(joined)
 }
 
-/// Computes the states of tasks with all workers. A single one works here, where its rows are waited
-/// for.
+/// Computes the states of tasks with all workers. A single one works here, where its rows are
+/// waited for.
 async fn work_together(
     plan: &Arc<PushedAggregate>,
     workers: usize,

@@ -16,8 +16,8 @@ pub(crate) fn bucket_name() -> String {
     format!("{INTERNAL_PREFIX}bucket")
 }
 
-/// Orders the rows of a query that consists of this SAMPLE BY by their buckets, where ORDER BY names
-/// a column that the block does not select. The clause gets the name.
+/// Orders the rows of a query that consists of this SAMPLE BY by their buckets, where ORDER BY
+/// names a column that the block does not select. The clause gets the name.
 pub(super) fn order_by_bucket(query: &mut Query, clause: &mut SampleClause) {
     let Some(order) = &mut query.order_by else { return };
     let OrderByKind::Expressions(keys) = &mut order.kind else { return };

@@ -300,7 +300,7 @@ mod tests {
             let whole = compress(b"t v=1i 1\n");
             for body in [b"t v=1i 1".as_slice(), &whole[..whole.len() - 9], &whole[..4], b""] {
                 let error = decompress(body, &body_encoding, 1_000).unwrap_err();
-                assert!(error.starts_with(&format!("the body is no {name}: ")), "{error}");
+                assert!(error.starts_with(&format!("the body is not valid {name}: ")), "{error}");
             }
             let both = [whole.clone(), whole].concat();
             assert_eq!(

@@ -180,8 +180,8 @@ fn made(oid: u32, source: TypeSource, text: String) -> Option<Parameter> {
         return trimmed.parse().ok().map(Parameter::Double);
     }
     if oid == types::NUMERIC.oid {
-        // Also where the type is inferred: as a text, the value would be rounded to the scale of the
-        // column that it is compared with.
+        // Also where the type is inferred: as a text, the value would be rounded to the scale of
+        // the column that it is compared with.
         return match decimal_type(trimmed) {
             Some(ty) => Some(Parameter::Typed(ty.into(), Some(text))),
             // NaN, infinities, exponents, and numbers with more digits than a DECIMAL has.

@@ -101,7 +101,7 @@ impl Lifted {
     }
 }
 
-/// What stands before the next token.
+/// The tokens before the next one, and the clauses that they are in.
 #[derive(Default)]
 struct Lifter {
     /// The depth of brackets.
@@ -283,7 +283,7 @@ mod tests {
 
     #[test]
     fn places_are_those_of_the_written_text() {
-        let sql = "select x\nfrom t where é = 'a'\n and n = 5";
+        let sql = "select x\nfrom t where \u{e9} = 'a'\n and n = 5";
         let places = Lifted::of(sql).unwrap().places(sql);
         assert_eq!(places.get(&Location { line: 2, column: 18 }), Some(&0), "{places:?}");
         assert_eq!(places.get(&Location { line: 3, column: 10 }), Some(&1), "{places:?}");

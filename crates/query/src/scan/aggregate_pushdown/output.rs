@@ -17,8 +17,8 @@ use super::work::States;
 use crate::scan::aggregate_pushdown::integers::{exact, from_integers};
 use crate::types::float_order::one_zero_and_nan;
 
-/// Returns the slots that have rows, in the order of the first key that is a bucket of time. Without
-/// keys there is one, even without rows.
+/// Returns the slots that have rows, in the order of the first key that is a bucket of time.
+/// Without keys there is one, even without rows.
 pub(super) fn slots(plan: &PushedAggregate, states: &States, is_descending: bool) -> Vec<usize> {
     if plan.keys.is_empty() {
         return vec![0];

@@ -13,6 +13,11 @@ async function main() {
   const found = await db.query({ name: 'find', text: 'SELECT * FROM t WHERE s = $1 AND v >= $2', values: ['oslo', 0.5] });
   assert.deepStrictEqual([found.rows[0].n, found.rows[0].ok, found.rows[0].g], [7, true, null]);
   assert.strictEqual(found.fields.map((it) => it.dataTypeID).join(), '1114,1043,701,23,1700,2950,17,16,1082');
+  // Parameters without a type in calculations: their results have the types of the description.
+  const made = await db.query(
+    'SELECT n + $1 AS a, v * $2 AS b, CASE WHEN v > $3 THEN $4 ELSE v END AS c, d + $5 AS d FROM t WHERE s = $6',
+    [2, 3, 1, 0, '0.001', 'oslo']);
+  assert.deepStrictEqual({ ...made.rows[0] }, { a: '9', b: 1.5, c: 0.5, d: null });
   const both = await db.query('SELECT 1 AS a; SELECT 2 AS b');
   assert.deepStrictEqual(both.map((it) => it.rows), [[{ a: '1' }], [{ b: '2' }]]);
   const cursor = db.query(new Cursor('SELECT x FROM long_sequence(100)'));
