@@ -347,6 +347,7 @@ fn plan_with(
     let plan = stored(plan, purpose)?;
     let plan = set_keys::with_set_keys(plan, Keys::Calculated)?;
     let plan = first_last::resolve_first_last(coerce::convert_literals(plan)?)?;
+    let plan = fine_times::with_floored_casts(plan)?;
     let plan = recursive::with_alike_terms(plan)?;
     let plan = empty_subqueries::with_nullable_subqueries(plan)?;
     let plan = multisets::with_counted_rows(plan)?;

@@ -6,7 +6,10 @@
 //! - backends-2. A client that does not know the secret of a connection can cancel nothing of it.
 //! - backends-3. There are at most `pg.max_connections`, and `ADMIN_SLOTS` more for administrators.
 //! - backends-4. A connection that another one ends, or whose login is no longer valid (auth-5),
-//!   has its statement cancelled, and is told the reason. It begins nothing more.
+//!   has its statement cancelled, and is told the reason. It begins nothing more, not even the next
+//!   statement of the same message.
+//! - backends-5. A cancel while no statement of a message can be cancelled ends the message before
+//!   its next statement, and does not affect the next message.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
@@ -32,8 +35,8 @@ pub(crate) struct Backends {
 struct Entry {
     secret: u32,
     grant: Grant,
-    /// The cancel_handle of the running statement (backends-1).
-    running: Arc<Mutex<Option<CancelHandle>>>,
+    /// The running statement (backends-1), and its message (backends-5).
+    running: Arc<Mutex<Running>>,
     /// The end of the connection (backends-4).
     ending: Arc<Ending>,
 }
@@ -60,13 +63,33 @@ pub(crate) struct Backend {
     backends: Arc<Backends>,
     pub(crate) process: u32,
     pub(crate) secret: u32,
-    running: Arc<Mutex<Option<CancelHandle>>>,
+    running: Arc<Mutex<Running>>,
     ending: Arc<Ending>,
+}
+
+/// The work of a connection that can be cancelled.
+#[derive(Debug, Default)]
+struct Running {
+    statement: Option<CancelHandle>,
+    /// The state of a message of several statements; `None` if there is none.
+    script: Option<ScriptState>,
+}
+
+/// A message of several statements, between two of which nothing can be cancelled.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum ScriptState {
+    Working,
+    /// It begins no further statement (backends-5).
+    Canceled,
 }
 
 /// A statement that can be cancelled until this is dropped.
 #[derive(Debug)]
-pub(crate) struct Cancelable(Arc<Mutex<Option<CancelHandle>>>);
+pub(crate) struct Cancelable(Arc<Mutex<Running>>);
+
+/// A message of several statements that can be cancelled until this is dropped.
+#[derive(Debug)]
+pub(crate) struct CancelableScript(Arc<Mutex<Running>>);
 
 impl Backends {
     /// Adds a connection; `None` if there are too many for its role (backends-3).
@@ -134,9 +157,11 @@ impl Entry {
     }
 
     fn cancel(&self) {
-        let running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(cancel_handle) = running.as_ref() {
-            cancel_handle.cancel();
+        let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
+        match (&running.statement, running.script) {
+            (Some(cancel_handle), _) => cancel_handle.cancel(),
+            (None, Some(_)) => running.script = Some(ScriptState::Canceled),
+            (None, None) => {}
         }
     }
 }
@@ -160,14 +185,35 @@ impl Backend {
     /// Makes the statement cancelable.
     pub(crate) fn begin(&self, cancel_handle: &CancelHandle) -> Cancelable {
         let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
-        *running = Some(cancel_handle.clone());
+        running.statement = Some(cancel_handle.clone());
         Cancelable(Arc::clone(&self.running))
+    }
+
+    /// Makes a message of several statements cancelable, also between two of them.
+    pub(crate) fn begin_script(&self) -> CancelableScript {
+        let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
+        running.script = Some(ScriptState::Working);
+        CancelableScript(Arc::clone(&self.running))
+    }
+}
+
+impl CancelableScript {
+    /// Returns true if it may begin no further statement (backends-5).
+    pub(crate) fn is_canceled(&self) -> bool {
+        let running = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        running.script == Some(ScriptState::Canceled)
     }
 }
 
 impl Drop for Cancelable {
     fn drop(&mut self) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).statement = None;
+    }
+}
+
+impl Drop for CancelableScript {
+    fn drop(&mut self) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).script = None;
     }
 }
 
@@ -207,6 +253,27 @@ mod tests {
         let _working = backend.begin(&statements[2]);
         let canceled = statements.iter().map(CancelHandle::is_canceled).collect::<Vec<_>>();
         assert_eq!(canceled, [false, true, false], "backends-1");
+    }
+
+    // A cancel between two statements of a message, or while one ran that cannot be cancelled, such
+    // as SET, was lost, and the rest of the message was executed.
+    #[test]
+    fn a_cancel_between_the_statements_of_a_message_ends_it() {
+        let backends = Arc::new(Backends::default());
+        let backend = backends.enter(&grant(Role::Admin), 1).unwrap();
+        let secret = backend.secret.to_be_bytes();
+        backends.cancel(backend.process, &secret);
+        let script = backend.begin_script();
+        assert!(!script.is_canceled(), "backends-1: it came before");
+        let statement = CancelHandle::default();
+        let working = backend.begin(&statement);
+        backends.cancel(backend.process, &secret);
+        assert!(statement.is_canceled() && !script.is_canceled(), "its error ends the message");
+        drop(working);
+        backends.cancel(backend.process, &secret);
+        assert!(script.is_canceled(), "backends-5");
+        drop(script);
+        assert!(!backend.begin_script().is_canceled(), "backends-5");
     }
 
     #[test]

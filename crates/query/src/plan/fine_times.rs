@@ -1,5 +1,7 @@
-//! TIMESTAMP compared with a constant TIMESTAMP_NS, exactly.
+//! TIMESTAMP compared with a constant TIMESTAMP_NS, exactly, and casts of the one to the other.
 //!
+//! - A TIMESTAMP_NS becomes the microsecond at or before it, on both sides of 1970. Arrow cuts its
+//!   digits, which moves earlier times forward, some of them into the next day.
 //! - A time of microseconds is compared with a constant of nanoseconds by the microseconds before
 //!   and behind that: `ts >= ..00.000000180` is `ts >= ..00.000001`.
 //!
@@ -10,12 +12,14 @@ use std::sync::Arc;
 
 use datafusion::arrow::array::{Array, AsArray};
 use datafusion::arrow::datatypes::{DataType, TimestampMicrosecondType, TimestampNanosecondType};
-use datafusion::common::tree_node::TreeNode;
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::common::{DFSchema, Result, ScalarValue};
-use datafusion::logical_expr::expr::ScalarFunction;
+use datafusion::logical_expr::expr::{Cast, ScalarFunction, TryCast};
+use datafusion::logical_expr::expr_rewriter::NamePreserver;
+use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{
-    BinaryExpr, ColumnarValue, Expr, Operator, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl,
-    Signature, Volatility, lit, not,
+    BinaryExpr, ColumnarValue, Expr, ExprSchemable, LogicalPlan, Operator, ScalarFunctionArgs,
+    ScalarUDF, ScalarUDFImpl, Signature, Volatility, lit, not,
 };
 use tidegate_model::{ColumnType, TimeUnit};
 use tidegate_storage::segment::arrow_type;
@@ -45,6 +49,37 @@ pub(super) fn compare(
             Some(with_constant(right, swapped(op)?, left))
         }
         _ => None,
+    }
+}
+
+/// Makes the casts of TIMESTAMP_NS to TIMESTAMP of a whole plan find the microsecond before.
+pub(super) fn with_floored_casts(plan: LogicalPlan) -> Result<LogicalPlan> {
+    plan.transform_up_with_subqueries(|node| {
+        let schema = merge_schema(&node.inputs());
+        let names = NamePreserver::new(&node);
+        node.map_expressions(|expr| {
+            let saved = names.save(&expr);
+            let floored = expr.transform_up(|expr| Ok(floored(expr, &schema)))?;
+            Ok(if floored.transformed {
+                floored.update_data(|expr| saved.restore(expr))
+            } else {
+                floored
+            })
+        })
+    })
+    .data()
+}
+
+fn floored(expr: Expr, schema: &DFSchema) -> Transformed<Expr> {
+    let cast = match &expr {
+        Expr::Cast(Cast { expr, field }) | Expr::TryCast(TryCast { expr, field }) => (expr, field),
+        _ => return Transformed::no(expr),
+    };
+    let is_finer = *cast.1.data_type() == arrow_type(MICROS)
+        && cast.0.get_type(schema).is_ok_and(|ty| ty == arrow_type(NANOS));
+    match is_finer {
+        true => Transformed::yes(micros(cast.0, Rounding::Down)),
+        false => Transformed::no(expr),
     }
 }
 

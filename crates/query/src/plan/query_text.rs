@@ -12,6 +12,7 @@
 mod tokens;
 mod forms;
 mod relative;
+mod item_names;
 mod names;
 mod size;
 mod windows;

@@ -37,7 +37,7 @@ use super::login::Client;
 use super::message_reader::{Message, take_message};
 use super::message_writer::Status;
 use super::wire::Wire;
-use crate::backends::{Backend, EndedBy};
+use crate::backends::{Backend, CancelableScript, EndedBy};
 use crate::budget::{Account, Reservation};
 use crate::server_state::{ServerState, Services, stopping};
 use extended::{Hold, Portal, Prepared};
@@ -355,9 +355,11 @@ impl Connection {
             self.wire.writer.empty(b'I');
             return Ok(());
         }
+        let cancelable = self.backend.begin_script();
         // The characters before a statement are counted from those before the previous one.
         let (mut at, mut before) = (0, 0);
         for (offset, sql) in script.statements() {
+            self.check_wanted(&cancelable)?;
             if script.holds && self.status == Status::Idle {
                 self.begin_implicit();
             }
@@ -365,7 +367,17 @@ impl Connection {
             at = offset;
             self.statement(Arc::from(sql), before).await?;
         }
+        self.check_wanted(&cancelable)?;
         self.end_implicit().await
+    }
+
+    /// Returns an error if the next statement of a message may not begin: the login has ended, or
+    /// the message was cancelled (backends-4, backends-5).
+    fn check_wanted(&self, script: &CancelableScript) -> Result<(), ErrorResponse> {
+        if let Some(by) = self.backend.ended_by() {
+            return Err(ended(by));
+        }
+        if script.is_canceled() { Err(ErrorResponse::canceled()) } else { Ok(()) }
     }
 
     /// Reads input of this many bytes, on this thread if they are few (connection-5).

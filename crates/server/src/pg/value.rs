@@ -176,6 +176,10 @@ fn made(oid: u32, source: TypeSource, text: String) -> Option<Parameter> {
     if is_integer(oid) {
         return trimmed.parse().ok().map(Parameter::Integer);
     }
+    if oid == types::FLOAT4.oid {
+        // The number that a FLOAT column has: 0.1 in single precision is another one in double.
+        return trimmed.parse::<f32>().ok().map(|value| Parameter::Double(value.into()));
+    }
     if is_float(oid) {
         return trimmed.parse().ok().map(Parameter::Double);
     }
@@ -398,7 +402,7 @@ mod tests {
         check(types::INT2, &[0xff, 0xff], Parameter::Integer(-1));
         check(types::INT8, &i64::MIN.to_be_bytes(), Parameter::Integer(i64::MIN));
         check(types::FLOAT8, &0.1_f64.to_be_bytes(), Parameter::Double(0.1));
-        check(types::FLOAT4, &0.1_f32.to_be_bytes(), Parameter::Double(0.1));
+        check(types::FLOAT4, &0.1_f32.to_be_bytes(), Parameter::Double(0.1_f32.into()));
         check(types::BYTEA, &[0, 255], Parameter::Bytes(vec![0, 255]));
         assert_eq!(bytea("a\\\\b\\377"), Some(b"a\\b\xff".to_vec()));
         assert!(bytea("\\x0").is_none() && bytea("\\9").is_none());

@@ -9,6 +9,7 @@ use datafusion::sql::sqlparser::ast::{
 };
 
 use super::forms::rewrite_form;
+use super::item_names::item_name;
 
 /// The names of the columns of the outermost SELECT.
 #[derive(Debug, Clone, Default)]
@@ -39,7 +40,7 @@ impl OutputNames {
                 SelectItem::UnnamedExpr(
                     expr @ (Expr::Identifier(_) | Expr::CompoundIdentifier(_)),
                 ) => OutputName::Column(written_name(expr)),
-                SelectItem::UnnamedExpr(expr) => OutputName::Written(written_name(expr)),
+                SelectItem::UnnamedExpr(expr) => OutputName::Written(item_name(expr)),
                 SelectItem::ExprWithAlias { alias, .. } => OutputName::Written(alias.value.clone()),
                 _ => OutputName::Wildcard,
             };
@@ -298,7 +299,7 @@ mod tests {
         check_names(
             "SELECT watchid, Count(*), 1 AS Cnt FROM hits",
             &[watch, ("count(*)", None), ("cnt", None)],
-            "WatchID, Count(*), Cnt",
+            "WatchID, count, Cnt",
         );
         check_names("SELECT WatchID AS Wid FROM hits", &[("wid", Some("WatchID"))], "Wid");
         check_names("SELECT * FROM hits", &[watch, ("url", Some("URL"))], "WatchID, URL");
@@ -309,6 +310,34 @@ mod tests {
         );
         check_names("SELECT * FROM (SELECT count(*) AS Cnt FROM hits)", &[("cnt", None)], "Cnt");
         check_names("SELECT cnt FROM (SELECT 1 AS Cnt)", &[("cnt", None)], "Cnt");
+    }
+
+    // node-postgres reads `rows[0].version`, and knex and TypeORM fail to connect without it.
+    #[test]
+    fn items_without_a_name_are_called_after_their_function() {
+        for (item, expected) in [
+            ("version()", "version"),
+            ("count(*)", "count"),
+            ("pg_catalog.Max(a)", "max"),
+            ("(max(a))", "max"),
+            ("rank() OVER (ORDER BY a)", "rank"),
+            ("A::INT", "A"),
+            ("'5'::INT", "int4"),
+            ("DATE '2025-01-01'", "date"),
+            ("lower(a)::text", "lower"),
+            ("CASE WHEN a THEN 1 END", "case"),
+            ("CASE WHEN a THEN 1 ELSE b END", "b"),
+            ("extract(year FROM a)", "extract"),
+            ("trim(a)", "btrim"),
+            ("EXISTS (SELECT 1)", "exists"),
+            ("(SELECT max(b) FROM u)", "max"),
+            ("array[1]", "array"),
+            ("a[1]", "a"),
+            ("a + 1", "a + 1"),
+            ("1", "1"),
+        ] {
+            check_names(&format!("SELECT {item} FROM t"), &[("planned", None)], expected);
+        }
     }
 
     #[test]
