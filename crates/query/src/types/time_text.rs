@@ -1,6 +1,8 @@
 //! Parsers of times and intervals in texts: `'2025-03'`, `'2025-03-01T09:30;1h'`.
 //!
-//! - A date has hyphens or none: `2025-03-01`, `20250301`.
+//! - A date has hyphens or none: `2025-03-01`, `20250301`; a time of day has colons or none.
+//! - A zone is `Z`, `UTC`, `GMT` or an offset, with a blank before it or none. A DATE without a
+//!   time of day ignores it, as in PostgreSQL.
 //! - A partial time means the start of its period; as an interval it is the whole period.
 //! - Brackets list alternatives: `2025-01-[01,03..05]`.
 //! - A time with more digits than its type has is rounded half up; digits after the ninth are
@@ -62,7 +64,7 @@ impl TimeScale {
 
 /// Parses a time on a scale: the start of the period that the text names.
 pub(crate) fn parse_time(text: &str, scale: TimeScale) -> Result<i64, TextProblem> {
-    let period = parse_period(text)?;
+    let period = parse_period(text, scale)?;
     if scale == TimeScale::Days && period.start.rem_euclid(scale.nanos()) != 0 {
         return Err(TextProblem::HasTimeOfDay);
     }
@@ -121,7 +123,7 @@ fn expand_brackets(text: &str) -> Result<Vec<String>, TextProblem> {
 
 fn parse_one_interval(text: &str, scale: TimeScale) -> Result<Vec<TimeRange>, TextProblem> {
     let parts = text.split(';').map(str::trim).collect::<Vec<_>>();
-    let period = parse_period(parts[0])?;
+    let period = parse_period(parts[0], scale)?;
     let windows = match parts[..] {
         [_] => vec![(period.start, period.end)],
         [_, length] => vec![window(period.start, &parse_duration(length)?)?],
@@ -252,58 +254,79 @@ fn shift(start: i128, by: &Duration, times: i64) -> Result<i128, TextProblem> {
     Ok(moved + nanos.rem_euclid(NANOS_PER_DAY))
 }
 
-/// Parses `YYYY[-MM[-DD[(T| )hh[:mm[:ss[.digits]]]]]]`, with `Z` or an offset like `+02:00` behind
-/// it.
-fn parse_period(text: &str) -> Result<Period, TextProblem> {
-    let (local, offset_minutes) = split_offset(text.trim())?;
-    let mut rest = local;
-    let year = digits(&mut rest, 4)?;
-    let ((has_month, month), (has_day, day)) = match has_compact_date(rest) {
-        true => ((true, digits(&mut rest, 2)?), (true, digits(&mut rest, 2)?)),
-        false => {
-            let month = part(&mut rest, &['-'], 2)?;
-            (month, if month.0 { part(&mut rest, &['-'], 2)? } else { (false, 1) })
-        }
-    };
-    let (has_hour, hour) = if has_day { part(&mut rest, &['T', ' '], 2)? } else { (false, 0) };
-    let (has_minute, minute) = if has_hour { part(&mut rest, &[':'], 2)? } else { (false, 0) };
-    let (has_second, second) = if has_minute { part(&mut rest, &[':'], 2)? } else { (false, 0) };
-    let fraction = if has_second { fraction(&mut rest)? } else { None };
-    if !rest.is_empty() {
+/// The parts of a time as a text has them; `None` for those that it leaves out.
+#[derive(Debug, Clone, Copy, Default)]
+struct Parts {
+    year: i64,
+    month: Option<i64>,
+    day: Option<i64>,
+    hour: Option<i64>,
+    minute: Option<i64>,
+    second: Option<i64>,
+    /// Nanoseconds, and the value of the last digit's place.
+    fraction: Option<(i128, i128)>,
+}
+
+/// Parses `YYYY[-MM[-DD[(T| )hh[:mm[:ss[.digits]]]]]]`, perhaps with a zone behind it, or `epoch`.
+fn parse_period(text: &str, scale: TimeScale) -> Result<Period, TextProblem> {
+    let text = text.trim();
+    if text.eq_ignore_ascii_case("epoch") {
+        return Ok(Period { start: 0, end: 1 });
+    }
+    let (local, offset_minutes) = split_zone(text)?;
+    let parts = parse_parts(local.trim_end_matches(' '))?;
+    // `2025 -03` is not a year with an offset.
+    if local.ends_with(' ') && parts.day.is_none() {
         return Err(TIME_FORM);
     }
-    let month = if has_month { month } else { 1 };
-    let day = if has_day { day } else { 1 };
     let date = CivilDate {
-        year,
-        month: u32::try_from(month).map_err(|_| TIME_FORM)?,
-        day: u32::try_from(day).map_err(|_| TIME_FORM)?,
+        year: parts.year,
+        month: u32::try_from(parts.month.unwrap_or(1)).map_err(|_| TIME_FORM)?,
+        day: u32::try_from(parts.day.unwrap_or(1)).map_err(|_| TIME_FORM)?,
     };
-    if year < 1 || !date.is_valid() || hour > 23 || minute > 59 || second > 59 {
+    let (hour, minute) = (parts.hour.unwrap_or(0), parts.minute.unwrap_or(0));
+    let second = parts.second.unwrap_or(0);
+    if date.year < 1 || !date.is_valid() || hour > 23 || minute > 59 || second > 59 {
         return Err(TextProblem::NotInCalendar);
     }
+    // As a DATE, `2025-03-01 +02` is that day: pgjdbc writes each java.sql.Date so.
+    let is_day = scale == TimeScale::Days && parts.hour.is_none();
+    let offset_minutes = if is_day { 0 } else { offset_minutes };
     let seconds = i128::from((hour * 60 + minute - offset_minutes) * 60 + second);
     let start = i128::from(date.to_days()) * NANOS_PER_DAY
         + seconds * NANOS_PER_SECOND
-        + fraction.map_or(0, |(nanos, _)| nanos);
-    let length = match (has_month, has_day, has_hour, has_minute, has_second, fraction) {
-        (.., Some((_, length))) => Duration { months: 0, nanos: length },
-        (.., true, None) => Duration { months: 0, nanos: NANOS_PER_SECOND },
-        (_, _, _, true, ..) => Duration { months: 0, nanos: 60 * NANOS_PER_SECOND },
-        (_, _, true, ..) => Duration { months: 0, nanos: 3_600 * NANOS_PER_SECOND },
-        (_, true, ..) => Duration { months: 0, nanos: NANOS_PER_DAY },
-        (true, ..) => Duration { months: 1, nanos: 0 },
-        _ => Duration { months: 12, nanos: 0 },
-    };
-    Ok(Period { start, end: shift(start, &length, 1)? })
+        + parts.fraction.map_or(0, |(nanos, _)| nanos);
+    Ok(Period { start, end: shift(start, &length_of(parts), 1)? })
 }
 
-/// Returns the text before a `Z` or an offset from UTC, and that offset in minutes.
-fn split_offset(text: &str) -> Result<(&str, i64), TextProblem> {
+/// Returns the length of the period that a text with these parts names.
+fn length_of(parts: Parts) -> Duration {
+    let nanos = |nanos| Duration { months: 0, nanos };
+    match parts {
+        Parts { fraction: Some((_, length)), .. } => nanos(length),
+        Parts { second: Some(_), .. } => nanos(NANOS_PER_SECOND),
+        Parts { minute: Some(_), .. } => nanos(60 * NANOS_PER_SECOND),
+        Parts { hour: Some(_), .. } => nanos(3_600 * NANOS_PER_SECOND),
+        Parts { day: Some(_), .. } => nanos(NANOS_PER_DAY),
+        Parts { month: Some(_), .. } => Duration { months: 1, nanos: 0 },
+        _ => Duration { months: 12, nanos: 0 },
+    }
+}
+
+/// Returns the text before a zone, perhaps with a blank at its end, and the zone's offset from UTC
+/// in minutes: `Z`, `UTC`, `GMT`, or an offset like `+02:00`.
+fn split_zone(text: &str) -> Result<(&str, i64), TextProblem> {
     if let Some(local) = text.strip_suffix(['Z', 'z']) {
         return Ok((local, 0));
     }
-    // Only behind a time of day: the `-` of a date is no sign.
+    let at = text.len().saturating_sub("UTC".len());
+    if let Some((local, name)) = text.split_at_checked(at)
+        && (name.eq_ignore_ascii_case("UTC") || name.eq_ignore_ascii_case("GMT"))
+        && (local.ends_with(' ') || local.contains(':'))
+    {
+        return Ok((local, 0));
+    }
+    // Only behind a time of day, or a blank: the `-` of a date is no sign.
     let Some(time_at) = text.find(['T', ' ']) else { return Ok((text, 0)) };
     let Some(sign_at) = text[time_at..].find(['+', '-']).map(|at| time_at + at) else {
         return Ok((text, 0));
@@ -319,9 +342,52 @@ fn split_offset(text: &str) -> Result<(&str, i64), TextProblem> {
     Ok((&text[..sign_at], sign * (hours * 60 + minutes)))
 }
 
-/// Returns true if a text begins with the month and the day of `20250301`.
-fn has_compact_date(text: &str) -> bool {
-    text.bytes().take_while(u8::is_ascii_digit).count() == 4
+/// Parses a local time. A month or an hour of one digit needs the next part behind it: `2025-3`
+/// may be the beginning of a longer text.
+fn parse_parts(local: &str) -> Result<Parts, TextProblem> {
+    let mut rest = local;
+    let mut parts = Parts { year: digits(&mut rest, 4)?, ..Parts::default() };
+    if digit_count(rest) == 4 {
+        parts.month = Some(digits(&mut rest, 2)?);
+        parts.day = Some(digits(&mut rest, 2)?);
+    } else if take(&mut rest, &['-']) {
+        parts.month = Some(digits_before(&mut rest, '-')?);
+        if take(&mut rest, &['-']) {
+            let count = if digit_count(rest) == 1 { 1 } else { 2 };
+            parts.day = Some(digits(&mut rest, count)?);
+        }
+    }
+    if parts.day.is_some() && take(&mut rest, &['T', ' ']) {
+        parse_time_of_day(&mut rest, &mut parts)?;
+    }
+    if rest.is_empty() { Ok(parts) } else { Err(TIME_FORM) }
+}
+
+/// Reads `hh[:mm[:ss[.digits]]]`, `hhmm` or `hhmmss[.digits]`.
+fn parse_time_of_day(rest: &mut &str, parts: &mut Parts) -> Result<(), TextProblem> {
+    let count = digit_count(rest);
+    if count == 4 || count == 6 {
+        parts.hour = Some(digits(rest, 2)?);
+        parts.minute = Some(digits(rest, 2)?);
+        parts.second = if count == 6 { Some(digits(rest, 2)?) } else { None };
+    } else {
+        parts.hour = Some(digits_before(rest, ':')?);
+        if take(rest, &[':']) {
+            parts.minute = Some(digits(rest, 2)?);
+            if take(rest, &[':']) {
+                parts.second = Some(digits(rest, 2)?);
+            }
+        }
+    }
+    if parts.second.is_some() {
+        parts.fraction = fraction(rest)?;
+    }
+    Ok(())
+}
+
+/// Returns the number of digits at the front.
+fn digit_count(text: &str) -> usize {
+    text.bytes().take_while(u8::is_ascii_digit).count()
 }
 
 /// Reads exactly `count` digits from the front.
@@ -334,14 +400,20 @@ fn digits(rest: &mut &str, count: usize) -> Result<i64, TextProblem> {
     taken.parse().map_err(|_| TIME_FORM)
 }
 
-/// Reads a separator and digits, if any text is left.
-fn part(rest: &mut &str, separators: &[char], count: usize) -> Result<(bool, i64), TextProblem> {
+/// Reads two digits, or one if the separator is behind it.
+fn digits_before(rest: &mut &str, separator: char) -> Result<i64, TextProblem> {
+    let is_short = digit_count(rest) == 1 && rest[1..].starts_with(separator);
+    digits(rest, if is_short { 1 } else { 2 })
+}
+
+/// Reads one of these characters; returns false if the text does not begin with one.
+fn take(rest: &mut &str, separators: &[char]) -> bool {
     match rest.strip_prefix(separators) {
         Some(left) => {
             *rest = left;
-            Ok((true, digits(rest, count)?))
+            true
         }
-        None => Ok((false, 0)),
+        None => false,
     }
 }
 
@@ -391,6 +463,53 @@ mod tests {
         check_time("0001-01-01", "0001-01-01T00:00:00.000000Z");
         check_time("20250302", "2025-03-02T00:00:00.000000Z");
         check_time("20250302T09:30Z", "2025-03-02T09:30:00.000000Z");
+        check_time("20250302T093015.5", "2025-03-02T09:30:15.500000Z");
+        check_time("2025-03-02 0930+01", "2025-03-02T08:30:00.000000Z");
+        check_time("2025-3-2 9:30", "2025-03-02T09:30:00.000000Z");
+        check_time("2025-03-2", "2025-03-02T00:00:00.000000Z");
+        check_time("Epoch", "1970-01-01T00:00:00.000000Z");
+    }
+
+    /// Sequelize writes each time with a blank before the offset, and Ruby with ` UTC`. Both were
+    /// refused.
+    #[test]
+    fn a_blank_may_stand_before_a_zone() {
+        check_time("2026-11-28 07:14:14.487 +00:00", "2026-11-28T07:14:14.487000Z");
+        check_time("2026-11-28 07:14:14.487 +0130", "2026-11-28T05:44:14.487000Z");
+        check_time("2026-11-28 07:14 -05", "2026-11-28T12:14:00.000000Z");
+        for zone in ["Z", " Z", " z", "UTC", " UTC", " utc", " GMT", "  +00"] {
+            check_time(&format!("2026-11-28 07:14:14{zone}"), "2026-11-28T07:14:14.000000Z");
+        }
+        check_time("2026-11-28 +01", "2026-11-27T23:00:00.000000Z");
+        for text in [
+            "2026 Z",
+            "2026 -03",
+            "2026-11 UTC",
+            "2026-11 +01",
+            "2026UTC",
+            "UTC",
+            " UTC",
+            "Z",
+            "2026-11-28T +01",
+            "2026-11-28 07:14 +1",
+            "2026-11-28 07:14 +01 UTC",
+            "2026-11-28 07:14 EST",
+            "\u{e9}TC",
+        ] {
+            check_time(text, "Form");
+        }
+    }
+
+    /// pgjdbc writes a java.sql.Date as a day with the offset of its zone.
+    #[test]
+    fn a_day_ignores_the_zone_of_a_text_without_a_time() {
+        for text in ["2025-03-01 +05:30", "2025-03-01 -08", "2025-03-01 UTC", "2025-3-1"] {
+            assert_eq!(parse_time(text, TimeScale::Days), Ok(20_148), "{text}");
+            let ranges = parse_interval(text, TimeScale::Days).unwrap();
+            assert_eq!((ranges[0].start, ranges[0].end), (20_148, 20_149), "{text}");
+        }
+        let problem = parse_time("2025-03-01 00:00 +01", TimeScale::Days);
+        assert_eq!(problem, Err(TextProblem::HasTimeOfDay));
     }
 
     #[test]
@@ -434,6 +553,8 @@ mod tests {
         check_interval("2024-02", "2024-02-01T00..2024-03-01T00");
         check_interval("2025-12-31", "2025-12-31T00..2026-01-01T00");
         check_interval("2025-03-01T09:30", "2025-03-01T09:30:00..2025-03-01T09:31:00");
+        check_interval("20250301T0930", "2025-03-01T09:30:00..2025-03-01T09:31:00");
+        check_interval("2025-03-01 9:30 +01:00", "2025-03-01T08:30:00..2025-03-01T08:31:00");
         let ranges = parse_interval("2025-03-01T09:30:00.125", MICROS).unwrap();
         assert_eq!(ranges[0].end - ranges[0].start, 1_000);
     }
