@@ -4,6 +4,7 @@ use crate::error::Result;
 use crate::parse::cursor::{Cursor, Name};
 use crate::parse::statement::Statement;
 use crate::parse::token::TokenKind;
+use crate::types::zone::parse_offset;
 
 /// The subject of a `SHOW`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -106,8 +107,13 @@ fn assignment(cursor: &mut Cursor<'_>) -> Result<Set> {
     let at = cursor.offset();
     let called = |text: &str| Name::new(text.to_owned(), at);
     if cursor.take_words(&["TIME", "ZONE"]) {
-        let is_default = cursor.take_word("LOCAL");
-        let value = if is_default { None } else { values(cursor)? };
+        let value = if cursor.take_word("LOCAL") {
+            None
+        } else if cursor.take_word("INTERVAL") {
+            Some(zone_offset(cursor)?)
+        } else {
+            values(cursor)?
+        };
         return Ok(Set::Setting { name: called("TimeZone"), value });
     }
     if cursor.take_word("NAMES") {
@@ -118,6 +124,21 @@ fn assignment(cursor: &mut Cursor<'_>) -> Result<Set> {
         cursor.expect_sign('=')?;
     }
     Ok(Set::Setting { name, value: values(cursor)? })
+}
+
+/// Reads the rest of `INTERVAL '+01:00' [HOUR [TO MINUTE]]`: the offset of a zone, which is east of
+/// UTC unless it has a minus, as in PostgreSQL. The result has a sign.
+fn zone_offset(cursor: &mut Cursor<'_>) -> Result<String> {
+    let text = cursor.peek().filter(|token| token.kind == TokenKind::Text);
+    let text = text.map(|token| token.unquoted().trim().to_owned());
+    let Some(offset) = text.filter(|text| parse_offset(text).is_some()) else {
+        return Err(cursor.unexpected("an offset like '+01:00'"));
+    };
+    cursor.skip();
+    if cursor.take_word("HOUR") && cursor.take_word("TO") {
+        cursor.expect_words(&["MINUTE"])?;
+    }
+    Ok(if offset.starts_with(['+', '-']) { offset } else { format!("+{offset}") })
 }
 
 /// Reads `ISOLATION LEVEL ...`, `READ ONLY` and similar modes; returns true for READ ONLY, false
@@ -299,6 +320,10 @@ mod tests {
         check("SET my.own.name TO on", "my.own.name = on");
         check("SET TIME ZONE 'Europe/Berlin'", "TimeZone = Europe/Berlin");
         check("SET TIME ZONE LOCAL", "TimeZone = DEFAULT");
+        // Sequelize sends the first of these on each connection; it was a syntax error.
+        check("SET TIME ZONE INTERVAL '+00:00' HOUR TO MINUTE", "TimeZone = +00:00");
+        check("SET SESSION TIME ZONE INTERVAL '-05' HOUR", "TimeZone = -05");
+        check("set time zone interval '1:30'", "TimeZone = +1:30");
         check("SET NAMES 'utf8'", "client_encoding = utf8");
         check("RESET statement_timeout", "statement_timeout = DEFAULT");
         check("SET jit TO DEFAULT", "jit = DEFAULT");
@@ -321,6 +346,10 @@ mod tests {
             "Nothing SET TRANSACTION has no effect outside of a transaction",
         );
         check("SET LOCAL jit = off", "Nothing SET LOCAL has no effect outside of a transaction");
+        check(
+            "SET LOCAL TIME ZONE INTERVAL '00:00' HOUR TO MINUTE",
+            "Nothing SET LOCAL has no effect outside of a transaction",
+        );
     }
 
     #[test]
@@ -353,6 +382,14 @@ mod tests {
         );
         check("CANCEL 17", "error: line 1, column 8: expected QUERY, found `17`");
         check("SET a", "error: line 1, column 6: expected `=`, found the end");
+        check(
+            "SET TIME ZONE INTERVAL '1 day'",
+            "error: line 1, column 24: expected an offset like '+01:00', found `'1 day'`",
+        );
+        check(
+            "SET TIME ZONE INTERVAL '+01:00' HOUR TO SECOND",
+            "error: line 1, column 41: expected MINUTE, found `SECOND`",
+        );
         check("SET a =", "error: line 1, column 8: expected a value, found the end");
         check(
             "SHOW",
