@@ -8,6 +8,8 @@
 //!
 //! Not here: positions in errors, which stay those of the text.
 
+mod scalar_tables;
+
 use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
@@ -21,6 +23,7 @@ use datafusion::sql::sqlparser::parser::Parser;
 use super::lists::{self, list_of};
 use super::relations;
 use crate::pg_catalog::tree::{call, catalog_type, custom_name, null, parts};
+use scalar_tables::select_scalar;
 
 /// Rewrites a query in place.
 pub(crate) fn rewrite(query: &mut Query) {
@@ -236,6 +239,7 @@ impl VisitorMut for Rewriter {
                 }
             }
         }
+        select_scalar(factor);
         ControlFlow::Continue(())
     }
 

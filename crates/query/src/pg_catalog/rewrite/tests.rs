@@ -38,6 +38,21 @@ fn forms_of_the_catalog_become_known_ones() {
     check("SELECT tableoid FROM t", "SELECT tableoid FROM t");
 }
 
+/// TypeORM sends the first of these on each connection; it was an unknown function
+/// (scalar_tables-1).
+#[test]
+fn a_scalar_function_in_from_is_a_table_of_one_row() {
+    let from = |from: &str, expected: &str| {
+        check(&format!("SELECT * FROM {from}"), &format!("SELECT * FROM {expected}"));
+    };
+    from("current_schema()", "(SELECT current_schema() AS current_schema) AS current_schema");
+    from("pg_catalog.version() AS v", "(SELECT version() AS v) AS v");
+    from("t, lower('A') AS x (y)", "t, (SELECT lower('A') AS x) AS x (y)");
+    for other in ["nope()", "tables()", "generate_series(1, 2)", "range(1, 2)", "t, lower(t.a)"] {
+        from(other, other);
+    }
+}
+
 /// The rewritten form of `a = ANY(list)`: NULL if there is no match, but a NULL in the list.
 fn any_of(list: &str) -> String {
     format!(
