@@ -27,6 +27,7 @@ mod sliding;
 mod wide_sums;
 mod joined;
 mod interval_average;
+mod ignored_nulls;
 mod text_concat;
 mod value_cast;
 pub(crate) mod matching;
@@ -50,6 +51,7 @@ use crate::types::literal::integer_of;
 
 pub(crate) use bounded::{Stage, bound_functions_of, bounded, check_window};
 pub(crate) use float_bounds::of_floats;
+pub(crate) use ignored_nulls::ignoring_nulls;
 pub(crate) use interval_average::plain_average;
 pub(crate) use joined::moving_texts;
 pub(crate) use lists::{LIST_CONTAINS, LIST_LENGTH, LIST_OVERLAPS};

@@ -21,14 +21,12 @@ use datafusion::logical_expr::planner::{
     ExprPlanner, PlannerResult, RawAggregateExpr, RawBinaryExpr, RawWindowExpr,
 };
 use datafusion::logical_expr::utils::merge_schema;
-use datafusion::logical_expr::{
-    Expr, ExprSchemable, LogicalPlan, Operator, Union, WindowFunctionDefinition, cast, lit, not,
-};
+use datafusion::logical_expr::{Expr, ExprSchemable, LogicalPlan, Operator, Union, cast, lit, not};
 use datafusion::sql::sqlparser::ast::BinaryOperator;
 use tidegate_model::{ColumnType, TimeRange, TimeUnit};
 use tidegate_storage::segment::arrow_type;
 
-use super::known_aggregates::{known_aggregate, known_window_aggregate};
+use super::known_aggregates::{known_aggregate, known_window_function};
 use super::membership::{check_comparable, in_subquery, in_values};
 use super::query_text::{distinct_operator, is_in_operator};
 use super::window_keys::by_sort_keys;
@@ -447,8 +445,8 @@ fn null_where_filtered(params: &mut AggregateFunctionParams) -> bool {
     has_changed
 }
 
-/// Replaces a window function by one that knows its argument's type, or whose frames move without
-/// drift.
+/// Replaces a window function by one that knows its argument's type, whose frames move without
+/// drift, or that counts NULL values right.
 fn window_values(
     mut window: Box<WindowFunction>,
     schema: &DFSchema,
@@ -456,15 +454,10 @@ fn window_values(
     check_window(&window)?;
     intervals::check_frame(&window.params, schema)?;
     let is_framed = intervals::with_frame_lengths(&mut window.params, schema)?;
-    let changed = match &window.fun {
-        WindowFunctionDefinition::AggregateUDF(func) => {
-            known_window_aggregate(func, &window.params, schema)
-        }
-        WindowFunctionDefinition::WindowUDF(_) => None,
-    };
+    let changed = known_window_function(&window, schema);
     let is_changed = is_framed || changed.is_some();
     if let Some(func) = changed {
-        window.fun = WindowFunctionDefinition::AggregateUDF(func);
+        window.fun = func;
     }
     let window = Expr::WindowFunction(window);
     Ok(if is_changed { Transformed::yes(window) } else { Transformed::no(window) })

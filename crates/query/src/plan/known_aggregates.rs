@@ -1,14 +1,16 @@
-//! Aggregates of ours in place of DataFusion's, chosen by the type of their argument once that is
-//! known.
+//! Aggregates and window functions of ours in place of DataFusion's, chosen by the type of their
+//! argument once that is known, or by the clauses of the call.
 
 use std::sync::Arc;
 
 use datafusion::common::DFSchema;
-use datafusion::logical_expr::expr::WindowFunctionParams;
-use datafusion::logical_expr::{AggregateUDF, Expr, ExprSchemable};
+use datafusion::logical_expr::expr::{WindowFunction, WindowFunctionParams};
+use datafusion::logical_expr::{AggregateUDF, Expr, ExprSchemable, WindowFunctionDefinition};
 use tidegate_model::ColumnType;
 
-use crate::functions::{moving, moving_texts, of_floats, plain_average, untyped, wide_sum};
+use crate::functions::{
+    ignoring_nulls, moving, moving_texts, of_floats, plain_average, untyped, wide_sum,
+};
 use crate::types::expression_type::type_in;
 use crate::types::intervals;
 
@@ -35,8 +37,24 @@ pub(super) fn known_aggregate(
     }
 }
 
+/// Returns the function for a window, if it is another one.
+pub(super) fn known_window_function(
+    window: &WindowFunction,
+    schema: &DFSchema,
+) -> Option<WindowFunctionDefinition> {
+    match &window.fun {
+        WindowFunctionDefinition::AggregateUDF(func) => {
+            known_window_aggregate(func, &window.params, schema)
+                .map(WindowFunctionDefinition::AggregateUDF)
+        }
+        WindowFunctionDefinition::WindowUDF(func) => {
+            ignoring_nulls(func, &window.params).map(WindowFunctionDefinition::WindowUDF)
+        }
+    }
+}
+
 /// Returns the aggregate for a window, whose frames may move.
-pub(super) fn known_window_aggregate(
+fn known_window_aggregate(
     func: &Arc<AggregateUDF>,
     params: &WindowFunctionParams,
     schema: &DFSchema,
