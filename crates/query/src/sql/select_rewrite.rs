@@ -19,6 +19,7 @@ use crate::names::INTERNAL_PREFIX;
 use crate::position::{Position, position_at};
 use crate::sql::cast_names::{name_casts_of_groups, name_casts_of_order, name_casts_of_windows};
 use crate::sql::dialect::QueryDialect;
+use crate::sql::order_places::{name_items, select_for_all, write_out_all};
 use crate::sql::rewritten::{is_rewritten, rewrite_aggregate};
 use crate::sql::sample_order::order_by_bucket;
 
@@ -87,7 +88,14 @@ impl SelectRewriter<'_> {
 impl VisitorMut for SelectRewriter<'_> {
     type Break = ();
 
+    fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
+        write_out_all(query);
+        ControlFlow::Continue(())
+    }
+
     fn post_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
+        select_for_all(query);
+        name_items(query, self.is_aggregate);
         if let SetExpr::Select(select) = query.body.as_ref()
             && is_grouped(select)
         {
@@ -279,7 +287,7 @@ fn group_implicitly(select: &mut Select, is_aggregate: &dyn Fn(&str) -> bool) {
 }
 
 /// Returns true if a block groups its rows.
-fn is_grouped(select: &Select) -> bool {
+pub(super) fn is_grouped(select: &Select) -> bool {
     match &select.group_by {
         GroupByExpr::Expressions(keys, _) => !keys.is_empty(),
         GroupByExpr::All(_) => true,
@@ -377,7 +385,8 @@ impl Visitor for Finder<'_> {
     }
 }
 
-fn is_aggregate_call(function: &Function, is_aggregate: &dyn Fn(&str) -> bool) -> bool {
+/// Returns true for the call of an aggregate.
+pub(super) fn is_aggregate_call(function: &Function, is_aggregate: &dyn Fn(&str) -> bool) -> bool {
     let name = function.name.0.last().and_then(|part| part.as_ident());
     function.over.is_none() && name.is_some_and(|name| is_aggregate(&name.value))
 }
