@@ -7,6 +7,7 @@ pub(crate) mod dialect;
 pub(crate) mod clauses;
 pub(crate) mod sample_order;
 mod order_places;
+mod hidden_keys;
 pub(crate) mod select_rewrite;
 pub(crate) mod cast_names;
 pub(crate) mod rewritten;

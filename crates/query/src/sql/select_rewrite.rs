@@ -19,6 +19,7 @@ use crate::names::INTERNAL_PREFIX;
 use crate::position::{Position, position_at};
 use crate::sql::cast_names::{name_casts_of_groups, name_casts_of_order, name_casts_of_windows};
 use crate::sql::dialect::QueryDialect;
+use crate::sql::hidden_keys::select_hidden_keys;
 use crate::sql::order_places::{name_items, select_for_all, write_out_all};
 use crate::sql::rewritten::{is_rewritten, rewrite_aggregate};
 use crate::sql::sample_order::order_by_bucket;
@@ -101,6 +102,7 @@ impl VisitorMut for SelectRewriter<'_> {
         {
             name_casts_of_order(query);
         }
+        select_hidden_keys(query);
         if let SetExpr::Select(select) = query.body.as_ref()
             && let Some(number) = number_of_only(select)
             && let Some(RewrittenClause::Sample(clause)) = self.rewritten.get_mut(number)
