@@ -22,6 +22,7 @@ mod grouping_sets;
 mod distinct_on;
 mod having;
 mod with_names;
+mod bare_names;
 
 use std::ops::ControlFlow;
 
@@ -46,6 +47,7 @@ use crate::sql::cast_names::name_subqueries_of_rows;
 use crate::sql::clauses::{Clauses, lift_clauses, wrap_timestamps};
 use crate::sql::dialect::{IN_OPERATOR, QueryDialect};
 use crate::sql::row_values::compare_row_values;
+use bare_names::qualify_wildcards;
 use column_lists::call_list_of_columns;
 use distinct_on::write_out_keys;
 use forms::{rewrite_form, rewrite_select};
@@ -355,6 +357,7 @@ impl VisitorMut for Lifter<'_> {
             select.projection = vec![SelectItem::Wildcard(WildcardAdditionalOptions::default())];
         }
         make_one_group(select);
+        qualify_wildcards(select);
         let is_one = matches!(select.from.as_slice(), [one] if one.joins.is_empty());
         name_items_beside_wildcards(&mut select.projection, is_one);
         number_repeated_items(&mut select.projection);
