@@ -21,6 +21,7 @@ use crate::value_text::hex;
 /// The microseconds from 1970 to 2000.
 const MICROS_TO_2000: i64 = 10_957 * 86_400_000_000;
 const DAYS_TO_2000: i64 = 10_957;
+const MICROS_PER_DAY: i64 = 86_400_000_000;
 /// The most digits of a DECIMAL.
 const DECIMAL_DIGITS: usize = 38;
 
@@ -161,6 +162,8 @@ fn sql_type(oid: u32, text: &str) -> Option<Cow<'static, str>> {
     Some(Cow::Borrowed(match oid {
         it if it == types::TIMESTAMP.oid || it == types::TIMESTAMPTZ.oid => "TIMESTAMP",
         it if it == types::DATE.oid => "DATE",
+        it if it == types::TIME.oid => "TIME",
+        it if it == types::INTERVAL.oid => "INTERVAL",
         it if it == types::UUID.oid => "UUID",
         it if it == types::BYTEA.oid => "BINARY",
         it if it == types::NUMERIC.oid => return decimal_type(text).map(Cow::Owned),
@@ -279,6 +282,15 @@ fn binary(oid: u32, value: &[u8]) -> Result<Option<String>, ErrorResponse> {
             Some(days) => Some(date(i64::from(days) + DAYS_TO_2000)),
             None => None,
         },
+        _ if is(types::INTERVAL) => interval(value),
+        _ if is(types::TIME) => match fixed(value).map(i64::from_be_bytes) {
+            Some(micros @ 0..MICROS_PER_DAY) => Some(time_of_day(micros.unsigned_abs())),
+            Some(_) => {
+                let message = "a time of day is out of the range of its type";
+                return Err(ErrorResponse::new("22008", message));
+            }
+            None => None,
+        },
         _ if is(types::TIMESTAMP) || is(types::TIMESTAMPTZ) => {
             match fixed(value).map(i64::from_be_bytes) {
                 Some(i64::MIN | i64::MAX) => Some("infinity".to_owned()),
@@ -315,11 +327,24 @@ fn date(days: i64) -> String {
 }
 
 fn instant(micros: i64) -> String {
-    let (seconds, fraction) = (micros.div_euclid(1_000_000), micros.rem_euclid(1_000_000));
-    let of_day = seconds.rem_euclid(86_400);
-    let (hour, minute, second) = (of_day / 3_600, of_day / 60 % 60, of_day % 60);
-    let date = date(seconds.div_euclid(86_400));
-    format!("{date}T{hour:02}:{minute:02}:{second:02}.{fraction:06}Z")
+    let date = date(micros.div_euclid(MICROS_PER_DAY));
+    format!("{date}T{}Z", time_of_day(micros.rem_euclid(MICROS_PER_DAY).unsigned_abs()))
+}
+
+/// Returns microseconds, days and months, each with its sign, as a text of an INTERVAL.
+fn interval(value: &[u8]) -> Option<String> {
+    let (micros, rest) = value.split_first_chunk::<8>()?;
+    let (days, months) = rest.split_first_chunk::<4>()?;
+    let (micros, days) = (i64::from_be_bytes(*micros), i32::from_be_bytes(*days));
+    let months = i32::from_be_bytes(fixed(months)?);
+    let sign = if micros < 0 { "-" } else { "" };
+    Some(format!("{months} mons {days} days {sign}{}", time_of_day(micros.unsigned_abs())))
+}
+
+fn time_of_day(micros: u64) -> String {
+    let (seconds, fraction) = (micros / 1_000_000, micros % 1_000_000);
+    let (hour, minute, second) = (seconds / 3_600, seconds / 60 % 60, seconds % 60);
+    format!("{hour:02}:{minute:02}:{second:02}.{fraction:06}")
 }
 
 /// Returns the bytes of values in memory (value-3). Nested lists are as deep as arrays have
@@ -410,6 +435,43 @@ mod tests {
         let text = Parameter::Text("1999-12-31T23:59:59.999999Z".to_owned());
         check(types::TIMESTAMP, &(-1_i64).to_be_bytes(), text);
         check(types::INET, &[2, 32, 0, 4, 10, 0, 0, 1], Parameter::Text("10.0.0.1".to_owned()));
+    }
+
+    // psycopg sends each timedelta and time so.
+    #[test]
+    fn binary_intervals_and_times_of_day_are_read() {
+        let interval = |micros: i64, days: i32, months: i32| {
+            let (micros, days) = (micros.to_be_bytes(), days.to_be_bytes());
+            [&micros[..], &days[..], &months.to_be_bytes()[..]].concat()
+        };
+        for (value, text) in [
+            (interval(11_045_000_006, 2, 1), "1 mons 2 days 03:04:05.000006"),
+            (interval(-1, 0, -13), "-13 mons 0 days -00:00:00.000001"),
+            (interval(86_399_999_999, -1, 0), "0 mons -1 days 23:59:59.999999"),
+            (interval(i64::MIN, i32::MIN, 0), "0 mons -2147483648 days -2562047788:00:54.775808"),
+        ] {
+            check(types::INTERVAL, &value, Parameter::Text(text.to_owned()));
+        }
+        let of_day = 86_399_999_999_i64;
+        let text = "23:59:59.999999".to_owned();
+        check(types::TIME, &of_day.to_be_bytes(), Parameter::Text(text.clone()));
+        let declared = |oid, value: &[u8]| read(value, oid, TypeSource::Declared, Format::Binary);
+        assert_eq!(
+            declared(types::TIME.oid, &of_day.to_be_bytes()),
+            Ok(Parameter::Typed("TIME".into(), Some(text))),
+            "value-1"
+        );
+        let text = Some("0 mons 0 days 01:00:00.000000".to_owned());
+        assert_eq!(
+            declared(types::INTERVAL.oid, &interval(3_600_000_000, 0, 0)),
+            Ok(Parameter::Typed("INTERVAL".into(), text)),
+            "value-1"
+        );
+        let code = |oid, value: &[u8]| declared(oid, value).unwrap_err().code;
+        assert_eq!(code(types::INTERVAL.oid, &[0; 15]), "22P03");
+        assert_eq!(code(types::TIME.oid, &[0; 4]), "22P03");
+        assert_eq!(code(types::TIME.oid, &(of_day + 1).to_be_bytes()), "22008");
+        assert_eq!(code(types::TIME.oid, &(-1_i64).to_be_bytes()), "22008");
     }
 
     #[test]

@@ -30,6 +30,15 @@ async def main():
         expected = (datetime.timedelta(days=2, hours=1, milliseconds=500),
                     datetime.time(1, 2, 3, 500000), [[1, 2], [3, 4]])
         assert tuple(found) == expected, found
+        for length in (datetime.timedelta(days=2, hours=3, microseconds=6),
+                       datetime.timedelta(microseconds=-1), datetime.timedelta(0)):
+            found = await db.fetchval("SELECT $1::interval", length)
+            assert found == length, found
+        hour = datetime.timedelta(hours=1)
+        assert await db.fetchval("SELECT now() - $1::interval < now()", hour)
+        found = await db.fetchval("SELECT s FROM t WHERE ts > $1::timestamp - $2::interval",
+                                  row[0], hour)
+        assert found == 'oslo', found
         many = [(datetime.datetime(2025, 4, 1, 0, 0, n), 'many', n) for n in range(50)]
         await db.executemany("INSERT INTO t (ts, s, n) VALUES ($1, $2, $3)", many)
         assert await db.fetchval("SELECT count(*) FROM t WHERE s = $1", 'many') == 50

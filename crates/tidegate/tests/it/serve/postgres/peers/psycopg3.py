@@ -28,6 +28,18 @@ for binary in (False, True):
         "CAST('01:02:03.5' AS TIME), make_array(make_array(1, 2), make_array(3, 4))").fetchone()
     assert found == (datetime.timedelta(days=2, hours=1, milliseconds=500),
                      datetime.time(1, 2, 3, 500000), [[1, 2], [3, 4]]), found
+    # A length and a time of day, which are sent in binary form.
+    for length in (datetime.timedelta(days=2, hours=3, microseconds=6),
+                   datetime.timedelta(microseconds=-1), datetime.timedelta(0)):
+        found = cursor.execute("SELECT %s, %s::interval", (length, length)).fetchone()
+        assert found == (length, length), found
+    found = cursor.execute("SELECT %s", (datetime.time(1, 2, 3, 500000),)).fetchone()
+    assert found == (datetime.time(1, 2, 3, 500000),), found
+    hour = datetime.timedelta(hours=1)
+    assert cursor.execute("SELECT now() - %s < now()", (hour,)).fetchone() == (True,)
+    found = cursor.execute("SELECT s FROM t WHERE ts > %s - %s AND ts < %s + %s",
+                           (row[0], hour, row[0], hour)).fetchall()
+    assert found == [('oslo',)], found
     found = cursor.execute("SELECT %s, %s", (row[0], row[4])).fetchone()
     assert found == (row[0], row[4]), found
     # One parameter has a type, and one has none: the column is called after the value of the first.
