@@ -5,7 +5,6 @@
 //! - query_text-2. `ts IN 'text'` is in the tree as the operator `tidegate.in`; `plan::coerce`
 //!   gives it a meaning.
 //! - query_text-3. `x = NULL` and `x != NULL` are in the tree as `IS [NOT] NULL`, with a notice.
-//! - query_text-4. FOR UPDATE and FOR SHARE are taken out of the tree, with one notice.
 //! - Clauses taken out of the text (`sql::clauses`) and tokens added to it do not move a position.
 //!
 //! The tree in the written case is used only for the names of the output columns (`names`).
@@ -72,10 +71,6 @@ pub(crate) use names::OutputNames;
 /// other comparisons.
 const DISTINCT_OPERATOR: [&str; 2] = ["tidegate", "distinct"];
 const SAME_OPERATOR: [&str; 2] = ["tidegate", "same"];
-
-/// The notice of FOR UPDATE and FOR SHARE (query_text-4).
-const NO_LOCKS: &str = "FOR UPDATE and FOR SHARE lock no rows: COMMIT fails (40001) only if \
-                        another session changes a row after this transaction has changed it";
 
 /// Returns the meaning of an operator of ours: IS DISTINCT FROM, or IS NOT DISTINCT FROM.
 pub(crate) fn distinct_operator(op: &BinaryOperator) -> Option<Operator> {
@@ -310,10 +305,7 @@ impl VisitorMut for Lifter<'_> {
 
     fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<Self::Break> {
         if !query.locks.is_empty() {
-            query.locks.clear();
-            if self.notices.iter().all(|notice| notice != NO_LOCKS) {
-                self.notices.push(NO_LOCKS.to_owned());
-            }
+            return self.not_supported(Span::empty(), "FOR UPDATE and FOR SHARE");
         }
         if let SetExpr::Values(values) = query.body.as_mut() {
             name_subqueries_of_rows(values);
@@ -563,26 +555,6 @@ mod tests {
             "query_text-3"
         );
         assert_eq!(notices.len(), 3);
-    }
-
-    #[test]
-    fn clauses_of_locks_leave_the_text() {
-        for locks in [
-            "FOR UPDATE",
-            "FOR SHARE OF t NOWAIT",
-            "for no key update skip locked",
-            "FOR KEY SHARE OF t FOR NO KEY UPDATE OF t",
-        ] {
-            check(&format!("SELECT a FROM t LIMIT 3 {locks}"), "SELECT a FROM t LIMIT 3");
-        }
-        let sql = "SELECT a FROM (SELECT a FROM t FOR UPDATE) FOR NO KEY UPDATE";
-        let query = parse_query(sql, &[]).unwrap();
-        assert_eq!(query.statement.to_string(), "SELECT a FROM (SELECT a FROM t)");
-        assert_eq!(query.notices, [NO_LOCKS], "query_text-4");
-        check(
-            "SELECT a FROM t FOR NO UPDATE",
-            "error: line 1, column 21: expected one of UPDATE or SHARE, found `NO`",
-        );
     }
 
     #[test]

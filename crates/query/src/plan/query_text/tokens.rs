@@ -126,8 +126,7 @@ pub(super) fn select_everything_inside(tokens: &mut Vec<TokenWithSpan>) {
 }
 
 /// Puts `SELECT * FROM t` in place of `TABLE t`, and removes `[NOT] MATERIALIZED` behind the AS of
-/// a WITH: a query of WITH is executed at each place that reads it. `FOR NO KEY UPDATE` and `FOR
-/// KEY SHARE` lose the words in the middle, which sqlparser does not know.
+/// a WITH: a query of WITH is executed at each place that reads it.
 pub(super) fn read_other_words(tokens: &mut Vec<TokenWithSpan>) {
     let mut at = 0;
     while at < tokens.len() {
@@ -165,20 +164,6 @@ pub(super) fn read_other_words(tokens: &mut Vec<TokenWithSpan>) {
                 tokens.remove(word);
                 if let Some(not) = not {
                     tokens.remove(not);
-                }
-            }
-        } else if keyword(&tokens[at]) == Some(Keyword::FOR)
-            && let Some(first) = next(at + 1)
-        {
-            let no = is_word(first, "NO").then_some(first);
-            let key = if no.is_some() { next(first + 1) } else { Some(first) };
-            let lock = if no.is_some() { "UPDATE" } else { "SHARE" };
-            if let Some(key) = key.filter(|&key| is_word(key, "KEY"))
-                && next(key + 1).is_some_and(|word| is_word(word, lock))
-            {
-                tokens.remove(key);
-                if let Some(no) = no {
-                    tokens.remove(no);
                 }
             }
         }

@@ -76,14 +76,6 @@ count = "SELECT count(*) FROM t WHERE s LIKE 'own%'"
 with db.transaction():
     db.execute("INSERT INTO t (ts, s, n) VALUES ('2026-01-01', 'own', 1), ('2026-01-02', 'own', 2)")
     assert db.execute(count).fetchone() == (2,)
-    # Nothing is locked, and one notice of the statement says so.
-    notices = []
-    keep = lambda diag: notices.append(diag.message_primary)
-    db.add_notice_handler(keep)
-    lock = "SELECT n FROM t WHERE s = %s AND n = 1 FOR NO KEY UPDATE OF t"
-    assert db.execute(lock, ('own',)).fetchall() == [(1,)]
-    db.remove_notice_handler(keep)
-    assert len(notices) == 1 and 'lock no rows' in notices[0], notices
     found = db.execute("UPDATE t SET n = n + %s WHERE s = 'own' RETURNING n", (10,)).fetchall()
     assert sorted(found) == [(11,), (12,)], found
     try:
