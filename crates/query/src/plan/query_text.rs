@@ -18,6 +18,7 @@ mod size;
 mod windows;
 mod lag_defaults;
 mod column_lists;
+mod equal_lists;
 mod grouping_sets;
 mod distinct_on;
 mod having;

@@ -24,6 +24,7 @@ use datafusion::sql::sqlparser::ast::{
 use datafusion::sql::sqlparser::parser::Parser;
 
 use super::column_lists::unnest_series_of_columns;
+use super::equal_lists::tell_equal_lists_apart;
 use crate::functions::{
     AT_TIME_ZONE, LIST_CONTAINS, LIST_LENGTH, LIST_OVERLAPS, SIMILAR_PATTERN, TRUNC_YEARS,
     is_postgres_pattern, pattern_text,
@@ -511,10 +512,12 @@ pub(super) fn rewrite_select(select: &mut Select) -> Result<(), &'static str> {
     let mentioned = mentioned_names(select);
     for from in &mut select.from {
         unnest_series_of_columns(&mut from.relation);
+        tell_equal_lists_apart(&mut from.relation);
         number_elements(&mut from.relation);
         name_series_column(&mut from.relation, &mentioned);
         for join in &mut from.joins {
             unnest_series_of_columns(&mut join.relation);
+            tell_equal_lists_apart(&mut join.relation);
             number_elements(&mut join.relation);
             name_series_column(&mut join.relation, &mentioned);
             check_join(join)?;
