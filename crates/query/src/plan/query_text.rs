@@ -22,6 +22,7 @@ mod equal_lists;
 mod grouping_sets;
 mod distinct_on;
 mod having;
+mod constant_keys;
 mod with_names;
 mod bare_names;
 
@@ -50,6 +51,7 @@ use crate::sql::dialect::{IN_OPERATOR, QueryDialect};
 use crate::sql::row_values::compare_row_values;
 use bare_names::qualify_wildcards;
 use column_lists::call_list_of_columns;
+use constant_keys::{cast_parameters_of_groups, drop_parameters_of_order};
 use distinct_on::write_out_keys;
 use forms::{rewrite_form, rewrite_select};
 use grouping_sets::write_out_sets;
@@ -311,6 +313,7 @@ impl VisitorMut for Lifter<'_> {
         if let SetExpr::Values(values) = query.body.as_mut() {
             name_subqueries_of_rows(values);
         }
+        drop_parameters_of_order(query, &self.parameters);
         if let Err(error) = write_out_windows(self.sql, query) {
             return ControlFlow::Break(error);
         }
@@ -357,6 +360,7 @@ impl VisitorMut for Lifter<'_> {
             select.flavor = SelectFlavor::Standard;
             select.projection = vec![SelectItem::Wildcard(WildcardAdditionalOptions::default())];
         }
+        cast_parameters_of_groups(select, &self.parameters);
         make_one_group(select);
         qualify_wildcards(select);
         let is_one = matches!(select.from.as_slice(), [one] if one.joins.is_empty());
