@@ -23,6 +23,7 @@ mod grouping_sets;
 mod distinct_on;
 mod having;
 mod constant_keys;
+mod outer_values;
 mod with_names;
 mod bare_names;
 
@@ -58,6 +59,7 @@ use grouping_sets::write_out_sets;
 use having::make_one_group;
 use lag_defaults::write_out_default;
 use names::{name_items_beside_wildcards, number_repeated_items};
+use outer_values::write_out_rows;
 use relative::relative_interval;
 use tokens::{
     bracket_set_items, check_numbers, read_other_words, select_everything, select_everything_inside,
@@ -152,7 +154,7 @@ pub(super) fn parse_tokens(
     let replaceable = replaceable(sql, &query, &places, parameters);
     number_hidden_names(&mut query);
     rewrite(&mut query);
-    let mut lifter = Lifter { sql, parameters: places, notices: Vec::new() };
+    let mut lifter = Lifter { sql, parameters: places, written_rows: 0, notices: Vec::new() };
     if let ControlFlow::Break(error) = query.visit(&mut lifter) {
         return Err(*error);
     }
@@ -256,6 +258,8 @@ struct Lifter<'a> {
     sql: &'a str,
     /// The places of values of parameters.
     parameters: Places,
+    /// The rows of VALUES that are SELECTs now.
+    written_rows: usize,
     notices: Vec<String>,
 }
 
@@ -309,6 +313,9 @@ impl VisitorMut for Lifter<'_> {
     fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<Self::Break> {
         if !query.locks.is_empty() {
             return self.not_supported(Span::empty(), "FOR UPDATE and FOR SHARE");
+        }
+        if let Err(error) = write_out_rows(self.sql, query, &mut self.written_rows) {
+            return ControlFlow::Break(error);
         }
         if let SetExpr::Values(values) = query.body.as_mut() {
             name_subqueries_of_rows(values);

@@ -1,10 +1,11 @@
 //! ORDER BY with numbers: the places of columns in the SELECT list.
 //!
-//! - order_places-1. In a SELECT that groups its rows, an item that ORDER BY names by its place, and
-//!   that is calculated of aggregates, windows or grouping keys, has an alias, which is its text:
-//!   DataFusion looks for an item without one among the grouping keys and the aggregates.
+//! - order_places-1. In a SELECT that groups its rows, an item that ORDER BY names by its place,
+//!   and that is calculated of aggregates, windows or grouping keys, has an alias, which is its
+//!   text: DataFusion looks for an item without one among the grouping keys and the aggregates.
 //! - order_places-2. ORDER BY ALL is the list of all places, or belongs to a SELECT of a `*`:
-//!   DataFusion takes it for plain columns of a SELECT only, and ignores it behind UNION and VALUES.
+//!   DataFusion takes it for plain columns of a SELECT only, and ignores it behind UNION and
+//!   VALUES.
 
 use datafusion::sql::sqlparser::ast::{
     Expr, GroupByExpr, Ident, OrderBy, OrderByExpr, OrderByKind, Query, Select, SelectItem,
