@@ -164,7 +164,16 @@ pub(super) fn describe(
     let options = state.config_options();
     // Types of operators are those after coercion.
     let analyzed = state.analyzer().execute_and_check(plan.clone(), options, |_, _| {});
-    Ok((analyzed.unwrap_or(plan), types))
+    let Ok(analyzed) = analyzed else { return Ok((plan, types)) };
+    // The branches of a CASE, and arguments of functions, get their types there.
+    let mut coerced = ParameterTypes::new();
+    analyzed.apply_with_subqueries(|node| {
+        node.apply_expressions(|expr| expr.apply(|expr| Ok(learn(expr, &mut coerced))))
+    })?;
+    for (name, field) in coerced {
+        types.entry(name).or_insert(field);
+    }
+    Ok((analyzed, types))
 }
 
 fn learn(expr: &Expr, types: &mut ParameterTypes) -> TreeNodeRecursion {

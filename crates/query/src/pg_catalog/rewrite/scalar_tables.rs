@@ -1,7 +1,7 @@
 //! Scalar functions in FROM: `FROM current_schema()` is a table of one row, as in PostgreSQL.
 //!
-//! - scalar_tables-1. `FROM f(x) AS t` is `FROM (SELECT f(x) AS t) AS t`: the column has the name of
-//!   its table, which is that of the function without an alias. `AS t (c)` names the column.
+//! - scalar_tables-1. `FROM f(x) AS t` is `FROM (SELECT f(x) AS t) AS t`: the column has the name
+//!   of its table, which is that of the function without an alias. `AS t (c)` names the column.
 //! - The arguments are constants: a call that reads columns of other tables stays, and is refused.
 //! - Functions that are tables, and unknown ones, stay too.
 
