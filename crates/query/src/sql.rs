@@ -5,6 +5,7 @@
 
 pub(crate) mod dialect;
 pub(crate) mod clauses;
+pub(crate) mod blocks;
 pub(crate) mod sample_order;
 mod order_places;
 mod hidden_keys;

@@ -3,7 +3,8 @@
 //! - plan_cache-1. A plan is used again only for the same text and the same values of parameters,
 //!   unless it is one for any values of parameters (`parameters`) or literals (`lifted`), and while
 //!   all of its tables have the columns that they had. It reads the tables as they are now: pruning
-//!   is done every time, and physical planning is too, unless nothing in it depends on the contents of the tables (`template`).
+//!   is done every time, and physical planning is too, unless nothing in it depends on the contents
+//!   of the tables (`template`).
 //! - plan_cache-2. A plan is quick only if all functions that it calls are `STEADY`: it runs on the
 //!   thread of a connection, and the other connections of that thread wait for each batch.
 //! - A plan that depends on the moment (`now()`), on chance, or on a table in any other way than by

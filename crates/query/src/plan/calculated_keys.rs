@@ -1,9 +1,8 @@
 //! Keys of sorts and windows: they are calculated by a projection below the operator.
 //!
 //! - After [`with_calculated_keys`], no key of a sort, of a window or of an ordered aggregate is an
-//!   operator over the result of a function or of a CASE, such as `-length(x)` or `CASE WHEN abs(x)
-//!   > 1 THEN ..`, nor a function of an expression, such as `exp(x * 2)`; a column holds the value
-//!   instead.
+//!   operator over the result of a function or of a CASE, such as `-length(x)`, nor a function of
+//!   an expression, such as `exp(x * 2)`; a column holds the value instead.
 //!
 //! To find the order of an expression, DataFusion calculates the range of its values. It takes the
 //! range of most functions and operators for one of type NULL, for which an operator or a function

@@ -24,8 +24,8 @@ use super::query_text::{QueryText, Tree, expect_end, parse_tokens, tokens_from};
 use crate::error::Result;
 use crate::parse::{Modification, Name, Target};
 use crate::scan::ROW_ID;
+use crate::sql::blocks::{is_default, query_of, select_everything};
 use crate::sql::dialect::QueryDialect;
-use crate::sql::select_rewrite::{query_of, select_everything};
 
 const STATEMENT_END: &str = "the end of the statement";
 
@@ -202,12 +202,6 @@ pub(super) fn select_columns(
     }
     select.projection.extend(row_id);
     Ok(())
-}
-
-/// Returns true for the word DEFAULT: the default of the column, or NULL.
-pub(super) fn is_default(value: &Expr) -> bool {
-    matches!(value, Expr::Identifier(name)
-        if name.quote_style.is_none() && name.value.eq_ignore_ascii_case("default"))
 }
 
 /// Returns the default of a column, or NULL.

@@ -29,7 +29,7 @@ use tidegate_model::{Column, ColumnType, TimeRange};
 use tidegate_storage::segment::{arrow_field, arrow_type};
 use tidegate_storage::{Database, Snapshot};
 
-use super::change_query::{default_of, is_default, query_of_change, select_columns};
+use super::change_query::{default_of, query_of_change, select_columns};
 use super::defaults::filled;
 use super::describe::{ParameterTypes, describe, stored_types};
 use super::named_columns::{check_sets, insert_columns};
@@ -44,6 +44,7 @@ use crate::parse::{Insert, Modification, Name, RowChange};
 use crate::position::{Position, position_at};
 use crate::scan::order::in_table_order;
 use crate::scan::{ScanOrder, ScanTable};
+use crate::sql::blocks::is_default;
 use crate::sql::call::call_of;
 use crate::types::date_assignment::{WHOLE_DAY, as_whole_day};
 use crate::types::literal::type_of;

@@ -11,7 +11,7 @@ use datafusion::sql::sqlparser::ast::{
     SetExpr, TableFactor, WildcardAdditionalOptions, visit_expressions,
 };
 
-use super::select_rewrite::{from_one, item_expr, query_of, select_everything};
+use super::blocks::{from_one, item_expr, query_of, select_everything};
 use crate::names::INTERNAL_PREFIX;
 
 /// Selects the keys of ORDER BY that the SELECT list lacks (hidden_keys-1).
@@ -50,7 +50,7 @@ fn select_all_but(mut hidden: Vec<Ident>, query: &mut Query) {
     let except = ExceptSelectItem { first_element, additional_elements: hidden };
     let options = WildcardAdditionalOptions { opt_except: Some(except), ..Default::default() };
     outer.projection = vec![SelectItem::Wildcard(options)];
-    query.body = Box::new(SetExpr::Select(Box::new(outer)));
+    *query.body = SetExpr::Select(Box::new(outer));
 }
 
 /// Returns the names of the items, if `unnest` is called in one; `None` beside a `*` or DISTINCT.

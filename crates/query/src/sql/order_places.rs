@@ -12,7 +12,7 @@ use datafusion::sql::sqlparser::ast::{
     SetExpr, TableFactor, Value,
 };
 
-use super::select_rewrite::{
+use super::blocks::{
     contains_aggregate, from_one, is_aggregate_call, is_grouped, item_expr, query_of,
     select_everything,
 };

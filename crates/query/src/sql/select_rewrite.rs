@@ -8,17 +8,19 @@
 use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
-    Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, GroupByExpr, Ident, Join,
-    LimitClause, Query, Select, SelectItem, SetExpr, Spanned, TableAlias, TableFactor,
-    TableWithJoins, Value, Visit, VisitMut, Visitor, VisitorMut, visit_expressions,
+    Expr, FunctionArg, FunctionArgExpr, FunctionArguments, GroupByExpr, Ident, Join, LimitClause,
+    Query, Select, SelectItem, SetExpr, Spanned, TableAlias, TableFactor, TableWithJoins, Value,
+    VisitMut, VisitorMut, visit_expressions,
 };
-use datafusion::sql::sqlparser::parser::Parser;
 
+use super::blocks::{
+    contains_aggregate, from_one, is_aggregate_call, is_grouped, item_expr, keys_of, query_of,
+    select_everything,
+};
 use super::clauses::{Clauses, LatestClause, SampleClause};
 use crate::names::INTERNAL_PREFIX;
 use crate::position::{Position, position_at};
 use crate::sql::cast_names::{name_casts_of_groups, name_casts_of_order, name_casts_of_windows};
-use crate::sql::dialect::QueryDialect;
 use crate::sql::hidden_keys::select_hidden_keys;
 use crate::sql::order_places::{name_items, select_for_all, write_out_all};
 use crate::sql::rewritten::{is_rewritten, rewrite_aggregate};
@@ -233,34 +235,6 @@ fn in_brackets(relation: TableFactor, joins: Vec<Join>) -> TableFactor {
     TableFactor::NestedJoin { table_with_joins, alias: None }
 }
 
-pub(crate) fn from_one(relation: TableFactor) -> Vec<TableWithJoins> {
-    vec![TableWithJoins { relation, joins: Vec::new() }]
-}
-
-pub(crate) fn select_everything(from: Vec<TableWithJoins>, selection: Option<Expr>) -> Select {
-    let dialect = QueryDialect::default();
-    let query = Parser::new(&dialect).try_with_sql("SELECT *").and_then(|mut p| p.parse_query());
-    match query.map(|query| *query.body) {
-        Ok(SetExpr::Select(select)) => Select { from, selection, ..*select },
-        _ => unreachable!("the text is a SELECT"),
-    }
-}
-
-pub(crate) fn query_of(select: Select) -> Query {
-    Query {
-        with: None,
-        body: Box::new(SetExpr::Select(Box::new(select))),
-        order_by: None,
-        limit_clause: None,
-        fetch: None,
-        locks: Vec::new(),
-        for_clause: None,
-        settings: None,
-        format_clause: None,
-        pipe_operators: Vec::new(),
-    }
-}
-
 /// Groups a block without GROUP BY by the columns next to its aggregates.
 fn group_implicitly(select: &mut Select, is_aggregate: &dyn Fn(&str) -> bool) {
     let is_ungrouped = matches!(
@@ -286,111 +260,6 @@ fn group_implicitly(select: &mut Select, is_aggregate: &dyn Fn(&str) -> bool) {
         }
     }
     select.group_by = GroupByExpr::Expressions(keys, Vec::new());
-}
-
-/// Returns true if a block groups its rows.
-pub(super) fn is_grouped(select: &Select) -> bool {
-    match &select.group_by {
-        GroupByExpr::Expressions(keys, _) => !keys.is_empty(),
-        GroupByExpr::All(_) => true,
-    }
-}
-
-/// Returns the expression of an item; `None` for `*`.
-pub(crate) fn item_expr(item: &SelectItem) -> Option<&Expr> {
-    match item {
-        SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } => Some(expr),
-        _ => None,
-    }
-}
-
-/// Returns the grouping keys of an item: itself if there is a column and no aggregate in it, and
-/// else the columns outside of its aggregates.
-pub(crate) fn keys_of(expr: &Expr, is_aggregate: &dyn Fn(&str) -> bool) -> Vec<Expr> {
-    let mut finder = Finder::new(is_aggregate);
-    // The visitor never breaks off.
-    let _: ControlFlow<()> = expr.visit(&mut finder);
-    if finder.columns.is_empty() {
-        return Vec::new();
-    }
-    if finder.has_aggregate || finder.has_window { finder.columns } else { vec![expr.clone()] }
-}
-
-pub(crate) fn contains_aggregate(expr: &Expr, is_aggregate: &dyn Fn(&str) -> bool) -> bool {
-    let mut finder = Finder::new(is_aggregate);
-    // The visitor never breaks off.
-    let _: ControlFlow<()> = expr.visit(&mut finder);
-    finder.has_aggregate
-}
-
-/// Finds aggregates, windows, and columns outside of aggregates, but not those of subqueries.
-struct Finder<'a> {
-    is_aggregate: &'a dyn Fn(&str) -> bool,
-    /// The number of open aggregates and subqueries.
-    inside: usize,
-    queries: usize,
-    has_aggregate: bool,
-    has_window: bool,
-    columns: Vec<Expr>,
-}
-
-impl<'a> Finder<'a> {
-    fn new(is_aggregate: &'a dyn Fn(&str) -> bool) -> Finder<'a> {
-        let (has_aggregate, has_window) = (false, false);
-        let columns = Vec::new();
-        Finder { is_aggregate, inside: 0, queries: 0, has_aggregate, has_window, columns }
-    }
-
-    fn opens(&self, expr: &Expr) -> bool {
-        match expr {
-            Expr::Function(function) => is_aggregate_call(function, self.is_aggregate),
-            _ => false,
-        }
-    }
-}
-
-impl Visitor for Finder<'_> {
-    type Break = ();
-
-    fn pre_visit_query(&mut self, _: &Query) -> ControlFlow<()> {
-        self.queries += 1;
-        ControlFlow::Continue(())
-    }
-
-    fn post_visit_query(&mut self, _: &Query) -> ControlFlow<()> {
-        self.queries -= 1;
-        ControlFlow::Continue(())
-    }
-
-    fn pre_visit_expr(&mut self, expr: &Expr) -> ControlFlow<()> {
-        if self.queries > 0 {
-            return ControlFlow::Continue(());
-        }
-        if self.opens(expr) {
-            self.inside += 1;
-            self.has_aggregate = true;
-        } else if let Expr::Function(Function { over: Some(_), .. }) = expr {
-            self.has_window = true;
-        }
-        let is_column = matches!(expr, Expr::Identifier(_) | Expr::CompoundIdentifier(_));
-        if is_column && self.inside == 0 && !self.columns.contains(expr) {
-            self.columns.push(expr.clone());
-        }
-        ControlFlow::Continue(())
-    }
-
-    fn post_visit_expr(&mut self, expr: &Expr) -> ControlFlow<()> {
-        if self.queries == 0 && self.opens(expr) {
-            self.inside -= 1;
-        }
-        ControlFlow::Continue(())
-    }
-}
-
-/// Returns true for the call of an aggregate.
-pub(super) fn is_aggregate_call(function: &Function, is_aggregate: &dyn Fn(&str) -> bool) -> bool {
-    let name = function.name.0.last().and_then(|part| part.as_ident());
-    function.over.is_none() && name.is_some_and(|name| is_aggregate(&name.value))
 }
 
 /// Replaces columns outside of aggregates for which `replacement` returns an expression.

@@ -13,8 +13,7 @@ use datafusion::sql::sqlparser::ast::{
 
 use super::size::PARTS_MAX;
 use crate::error::{Error, SyntaxError};
-use crate::plan::change_query::is_default;
-use crate::sql::select_rewrite::select_everything;
+use crate::sql::blocks::{is_default, select_everything};
 
 /// Writes out the rows of a query that is VALUES of columns (outer_values-1). `written` is the
 /// number of such rows in the statement.

@@ -24,11 +24,10 @@ use tidegate_model::{ColumnType, TimeUnit};
 
 use crate::error::{ClauseProblem, Error};
 use crate::functions::sample_bucket::SampleBucket;
+use crate::sql::blocks::{contains_aggregate, from_one, keys_of, query_of, select_everything};
 use crate::sql::clauses::{Align, FillClause, SampleClause};
-use crate::sql::select_rewrite::{
-    contains_aggregate, from_one, keys_of, query_of, replace_columns, select_everything,
-};
 use crate::sql::sample_order::bucket_name;
+use crate::sql::select_rewrite::replace_columns;
 use crate::timeseries::designated::{Designated, designated, in_order_of};
 use crate::timeseries::extension;
 use crate::timeseries::fill::{Fill, FillGaps, Filling, Role};
@@ -72,7 +71,7 @@ pub(crate) fn sampled(
     let time = designated(&rows).ok_or_else(no_timestamp)?;
     let unit = time_unit(rows.schema(), &time)?;
     if let Some(name) = clause.ordered_by.as_ref().filter(|name| name.value != time.name) {
-        return Err(unqualified_field_not_found(&name.value, rows.schema()).into());
+        return Err(unqualified_field_not_found(&name.value, rows.schema()));
     }
     let sampling = sampling(relations, clause, unit, context)?;
     let rows = within(rows, &time, sampling)?;
