@@ -1,15 +1,15 @@
 //! Backends: the open connections of PostgreSQL's protocol, and the cancelling of a statement from
 //! another connection.
 //!
-//! - backends-1. A cancel affects the statement that its connection runs at that moment, and none
+//! - backends-1. A cancel affects the message that its connection executes at that moment, and none
 //!   after it: each statement has a `CancelHandle` of its own, which is removed at its end.
 //! - backends-2. A client that does not know the secret of a connection can cancel nothing of it.
 //! - backends-3. There are at most `pg.max_connections`, and `ADMIN_SLOTS` more for administrators.
 //! - backends-4. A connection that another one ends, or whose login is no longer valid (auth-5),
 //!   has its statement cancelled, and is told the reason. It begins nothing more, not even the next
 //!   statement of the same message.
-//! - backends-5. A cancel while no statement of a message can be cancelled ends the message before
-//!   its next statement, and does not affect the next message.
+//! - backends-5. A cancel ends a message of several statements before its next statement, even if
+//!   none could be cancelled at that moment.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
@@ -158,10 +158,12 @@ impl Entry {
 
     fn cancel(&self) {
         let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
-        match (&running.statement, running.script) {
-            (Some(cancel_handle), _) => cancel_handle.cancel(),
-            (None, Some(_)) => running.script = Some(ScriptState::Canceled),
-            (None, None) => {}
+        if let Some(cancel_handle) = &running.statement {
+            cancel_handle.cancel();
+        }
+        // The statement may end before it notices, as SET does.
+        if running.script.is_some() {
+            running.script = Some(ScriptState::Canceled);
         }
     }
 }
@@ -268,8 +270,10 @@ mod tests {
         let statement = CancelHandle::default();
         let working = backend.begin(&statement);
         backends.cancel(backend.process, &secret);
-        assert!(statement.is_canceled() && !script.is_canceled(), "its error ends the message");
-        drop(working);
+        assert!(statement.is_canceled() && script.is_canceled(), "backends-5");
+        drop((working, script));
+        let script = backend.begin_script();
+        assert!(!script.is_canceled(), "backends-1: it was for the message before");
         backends.cancel(backend.process, &secret);
         assert!(script.is_canceled(), "backends-5");
         drop(script);
