@@ -17,7 +17,7 @@ use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::datasource::source::DataSourceExec;
 use datafusion::datasource::source_as_provider;
-use datafusion::logical_expr::LogicalPlan;
+use datafusion::logical_expr::{Limit, LogicalPlan, lit};
 use datafusion::physical_expr::{LexOrdering, OrderingRequirements};
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::execution_plan::replace_children_if_necessary;
@@ -27,19 +27,48 @@ use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 use crate::scan::order::in_table_order;
 use crate::scan::{ScanOrder, ScanSource, ScanTable};
 
+/// More rows than there can be, to which the rows of an OFFSET can be added.
+const ALL_ROWS: i64 = i64::MAX / 4;
+
 /// Orders the scans below the limits of a plan: in a subquery too, the first rows are those of the
 /// table.
 pub(crate) fn limits_in_table_order(plan: LogicalPlan) -> Result<LogicalPlan> {
     let ordered = plan.transform_up_with_subqueries(|node| {
-        // A limit from the end has ordered the scan below it backward.
-        if !matches!(node, LogicalPlan::Limit(_)) || node.exists(|node| Ok(is_ordered(node)))? {
+        if !matches!(node, LogicalPlan::Limit(_)) {
             return Ok(Transformed::no(node));
+        }
+        let node = with_fetch(node);
+        // A limit from the end has ordered the scan below it backward.
+        if node.exists(|node| Ok(is_ordered(node)))? {
+            return Ok(Transformed::yes(node));
         }
         node.map_children(|child| {
             Ok(Transformed::yes(in_table_order(child, ScanOrder::Forward)?.0))
         })
     })?;
     Ok(ordered.data)
+}
+
+/// Gives an OFFSET of sorted rows a LIMIT of all rows: DataFusion removes a sort below an OFFSET
+/// alone, where the rows of the subquery need no order, and others are skipped.
+fn with_fetch(node: LogicalPlan) -> LogicalPlan {
+    match node {
+        LogicalPlan::Limit(Limit { skip: Some(skip), fetch: None, input }) if is_sorted(&input) => {
+            let fetch = Some(Box::new(lit(ALL_ROWS)));
+            LogicalPlan::Limit(Limit { skip: Some(skip), fetch, input })
+        }
+        node => node,
+    }
+}
+
+/// Returns true for a sort, below projections and aliases.
+fn is_sorted(plan: &LogicalPlan) -> bool {
+    match plan {
+        LogicalPlan::Sort(_) => true,
+        LogicalPlan::Projection(projection) => is_sorted(&projection.input),
+        LogicalPlan::SubqueryAlias(alias) => is_sorted(&alias.input),
+        _ => false,
+    }
 }
 
 fn is_ordered(plan: &LogicalPlan) -> bool {

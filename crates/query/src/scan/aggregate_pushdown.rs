@@ -27,6 +27,7 @@
 mod key;
 mod plan;
 mod work;
+mod time_slices;
 pub(crate) mod integers;
 mod output;
 
@@ -60,6 +61,7 @@ use super::{ScanOrder, ScanSource, with_zones};
 use crate::control::yield_after_turn;
 use key::Key;
 use plan::PushedAggregate;
+use time_slices::TimeSlices;
 use work::{States, TaskList, Worker};
 
 /// The rule that puts pushed aggregates in place of DataFusion's.
@@ -258,7 +260,10 @@ impl ExecutionPlan for PushedAggregateExec {
 
     fn with_fetch(&self, fetch: Option<usize>) -> Option<Arc<dyn ExecutionPlan>> {
         bucket_of(&self.plan)?;
-        let source = self.source().with_order(ScanOrder::Forward)?;
+        let source = match self.plan.fits_slices() {
+            true => self.source().clone(),
+            false => self.source().with_order(ScanOrder::Forward)?,
+        };
         // An aggregate that depends on the order of tasks may not fit these.
         let plan = PushedAggregate::over(&self.plan.spec, source).ok().flatten()?;
         let rows = OutputRows { fetch, ..self.rows };
@@ -275,8 +280,8 @@ impl ExecutionPlan for PushedAggregateExec {
     }
 }
 
-/// Computes the states of tasks from one end of the time, twice as many in each round, until so
-/// many groups are complete.
+/// Computes the states of rows from one end of the time until so many groups are complete: slice by
+/// slice, or twice as many tasks in each round.
 async fn work_until(
     plan: &Arc<PushedAggregate>,
     workers: usize,
@@ -286,6 +291,17 @@ async fn work_until(
 ) -> Result<States> {
     let total = plan.source.tasks.len();
     let mut joined = States::new(plan);
+    if let Some(mut slices) = TimeSlices::of(plan, is_descending, fetch) {
+        while let Some(part) = slices.next(plan)? {
+            let tasks = TaskList::of_part(&part);
+            let workers = workers.min(plan.workers_for(part.counts.rows, tasks.len()));
+            joined.merge(&work_together(plan, workers, tasks, elapsed).await?);
+            if fetch <= output::complete(plan, &joined, is_descending) {
+                break;
+            }
+        }
+        return Ok(joined);
+    }
     let (mut done, mut round) = (0, 1);
     while done < total {
         let end = (done + round).min(total);

@@ -266,6 +266,13 @@ impl Key {
         matches!(self.kind, Kind::Grid { .. } | Kind::Bucket(_))
     }
 
+    /// Returns the width of the bucket at a time, if it is known without rows.
+    pub(super) fn bucket_width(&self, time: i64) -> Option<i64> {
+        let Kind::Grid { grid, .. } = &self.kind else { return None };
+        let index = grid.index(time);
+        Some(grid.start(index + 1).saturating_sub(grid.start(index)))
+    }
+
     /// Returns the starts of the buckets of the ids 1, 2, ..., if it is a bucket.
     pub(super) fn bucket_starts(&self) -> Option<Vec<i64>> {
         match &self.kind {

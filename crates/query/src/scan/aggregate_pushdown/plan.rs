@@ -204,12 +204,25 @@ impl PushedAggregate {
         }
     }
 
-    /// Returns the number of workers that share the tasks.
+    /// Returns the number of workers that share all tasks.
     pub(super) fn workers(&self) -> usize {
-        let rows = usize::try_from(self.source.selected.counts.rows).unwrap_or(usize::MAX);
+        self.workers_for(self.source.selected.counts.rows, self.source.tasks.len())
+    }
+
+    /// Returns the number of workers that share so many tasks of so many rows.
+    pub(super) fn workers_for(&self, rows: u64, tasks: usize) -> usize {
+        let rows = usize::try_from(rows).unwrap_or(usize::MAX);
         let values = rows.saturating_mul(self.keys.len() + self.reads.len() + 1);
         let useful = values.div_ceil(VALUES_PER_WORKER);
-        self.source.bounds.threads.min(self.source.tasks.len()).min(useful).max(1)
+        self.source.bounds.threads.min(tasks).min(useful).max(1)
+    }
+
+    /// Returns true if slices of time can be read one after the other (`time_slices`): a bucket has
+    /// a width, and no aggregate depends on the order of tasks.
+    pub(super) fn fits_slices(&self) -> bool {
+        let is_positioned = |output: &Output| matches!(output, Output::Positioned(..));
+        let has_grid = self.keys.iter().any(|key| key.bucket_width(0).is_some());
+        has_grid && !self.outputs.iter().any(is_positioned)
     }
 
     /// Returns the bytes of the states of a worker.

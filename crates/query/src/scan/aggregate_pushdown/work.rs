@@ -16,7 +16,8 @@ use tidegate_model::types::Physical;
 use super::key::{KeyScratch, KeyZone, ZoneKey};
 use super::plan::{How, PushedAggregate, Read};
 use crate::error::Error;
-use crate::scan::task::{FrameRows, ScanTask, ZONE_ROWS};
+use crate::scan::selected::Selected;
+use crate::scan::task::{FrameRows, ScanOrder, ScanTask, TaskShape, ZONE_ROWS};
 
 const ZONE_WORDS: usize = ZONE_ROWS / 64;
 
@@ -37,6 +38,18 @@ impl TaskList {
     pub(super) fn of(plan: &PushedAggregate, range: Range<usize>) -> TaskList {
         let (tasks, next) = (Arc::clone(&plan.source.tasks), AtomicUsize::new(range.start));
         TaskList { tasks, next, end: range.end }
+    }
+
+    /// The tasks of a part of the rows.
+    pub(super) fn of_part(part: &Selected) -> TaskList {
+        let tasks = part.tasks(TaskShape::new(ScanOrder::Any, 0));
+        let (next, end) = (AtomicUsize::new(0), tasks.len());
+        TaskList { tasks, next, end }
+    }
+
+    /// Returns the number of tasks.
+    pub(super) fn len(&self) -> usize {
+        self.end
     }
 
     pub(super) fn take(&self) -> Option<(usize, &ScanTask)> {
