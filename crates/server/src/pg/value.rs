@@ -139,6 +139,11 @@ pub(super) fn example(oid: u32) -> Parameter {
 }
 
 fn null(oid: u32, source: TypeSource) -> Parameter {
+    // In a calculation it has the type of the numbers that other values become.
+    if source == TypeSource::Inferred && (is_integer(oid) || is_float(oid)) {
+        let ty = if is_integer(oid) { "BIGINT" } else { "DOUBLE" };
+        return Parameter::Typed(ty.into(), None);
+    }
     match sql_type(oid, "0").filter(|_| source == TypeSource::Declared) {
         Some(ty) => Parameter::Typed(ty, None),
         None => Parameter::Null,

@@ -25,6 +25,8 @@ enum OutputName {
     Column(String),
     /// A name given in the query.
     Written(String),
+    /// The name of an item without AS that is no plain column (`item_names`).
+    Calculated(String),
     /// Any number of columns.
     Wildcard,
 }
@@ -40,7 +42,7 @@ impl OutputNames {
                 SelectItem::UnnamedExpr(
                     expr @ (Expr::Identifier(_) | Expr::CompoundIdentifier(_)),
                 ) => OutputName::Column(written_name(expr)),
-                SelectItem::UnnamedExpr(expr) => OutputName::Written(item_name(expr)),
+                SelectItem::UnnamedExpr(expr) => OutputName::Calculated(item_name(expr)),
                 SelectItem::ExprWithAlias { alias, .. } => OutputName::Written(alias.value.clone()),
                 _ => OutputName::Wildcard,
             };
@@ -68,27 +70,44 @@ impl OutputNames {
                 (true, false, true) => self.items.get(self.items.len() - from_end),
                 _ => None,
             };
-            names.push(match (item, stored) {
-                (Some(OutputName::Written(name)), _) => name.clone(),
+            let is_calculated = matches!(item, Some(OutputName::Calculated(_)));
+            let name = match (item, stored) {
+                (Some(OutputName::Written(name) | OutputName::Calculated(name)), _) => name.clone(),
                 (_, Some(stored)) => stored.clone(),
                 (Some(OutputName::Column(name)), None) => {
                     self.aliases.get(&name.to_lowercase()).unwrap_or(name).clone()
                 }
                 _ => self.aliases.get(plan_name).unwrap_or(plan_name).clone(),
-            });
+            };
+            names.push(ResultName { name, is_calculated });
         }
         number_repeated(names)
     }
 }
 
-/// Appends `_2`, `_3`, ... to a repeated name.
-fn number_repeated(names: Vec<String>) -> Vec<String> {
-    let mut seen: HashMap<String, usize> = HashMap::new();
-    let mut numbered = Vec::with_capacity(names.len());
-    for name in names {
-        let count = seen.entry(name.to_lowercase()).or_default();
-        *count += 1;
-        numbered.push(if *count == 1 { name } else { format!("{name}_{count}") });
+/// The name of a column before names are made different.
+struct ResultName {
+    name: String,
+    /// True if the item has no name of its own.
+    is_calculated: bool,
+}
+
+/// Appends `_2`, `_3`, ... to a repeated name. Columns and names given with AS come first: a
+/// calculated item takes no name from them.
+fn number_repeated(names: Vec<ResultName>) -> Vec<String> {
+    let mut taken: HashSet<String> = HashSet::new();
+    let mut numbered = names.iter().map(|it| it.name.clone()).collect::<Vec<_>>();
+    for is_calculated in [false, true] {
+        for (at, given) in names.iter().enumerate() {
+            if given.is_calculated != is_calculated {
+                continue;
+            }
+            let mut count = 1;
+            while !taken.insert(numbered[at].to_lowercase()) {
+                count += 1;
+                numbered[at] = format!("{}_{count}", given.name);
+            }
+        }
     }
     numbered
 }
@@ -338,6 +357,16 @@ mod tests {
         ] {
             check_names(&format!("SELECT {item} FROM t"), &[("planned", None)], expected);
         }
+    }
+
+    // The cast took the name of the column behind it, so that a table made of it had no `ts`.
+    #[test]
+    fn a_calculated_item_takes_no_name_from_a_column_or_an_alias() {
+        let planned = [("a", None), ("ts", Some("ts")), ("b", None)];
+        check_names("SELECT ts::DATE, ts, v::INT AS b FROM t", &planned, "ts_2, ts, b");
+        let planned = [("a", None), ("b", None), ("c", None)];
+        check_names("SELECT max(v), min(v) AS max, max(w) FROM t", &planned, "max_2, max, max_3");
+        check_names("SELECT count(*), count(*), 2 AS count_2", &planned, "count, count_3, count_2");
     }
 
     #[test]
