@@ -78,7 +78,7 @@ pub(super) fn parameter(
             return list::parameter(value, number, element, source, format, counted);
         }
         (Some(value), None) => scalar(value, oid, source, format, number)?,
-        (None, _) => null(oid, source),
+        (None, _) => missing(oid, source),
     };
     counted.add(&read)?;
     Ok(read)
@@ -138,12 +138,17 @@ pub(super) fn example(oid: u32) -> Parameter {
     }
 }
 
-fn null(oid: u32, source: TypeSource) -> Parameter {
-    // In a calculation it has the type of the numbers that other values become.
-    if source == TypeSource::Inferred && (is_integer(oid) || is_float(oid)) {
-        let ty = if is_integer(oid) { "BIGINT" } else { "DOUBLE" };
-        return Parameter::Typed(ty.into(), None);
+/// Returns NULL for a parameter that is no list. In a calculation it has the type of the numbers
+/// that other values become.
+fn missing(oid: u32, source: TypeSource) -> Parameter {
+    match source {
+        TypeSource::Inferred if is_integer(oid) => Parameter::Typed("BIGINT".into(), None),
+        TypeSource::Inferred if is_float(oid) => Parameter::Typed("DOUBLE".into(), None),
+        _ => null(oid, source),
     }
+}
+
+fn null(oid: u32, source: TypeSource) -> Parameter {
     match sql_type(oid, "0").filter(|_| source == TypeSource::Declared) {
         Some(ty) => Parameter::Typed(ty, None),
         None => Parameter::Null,

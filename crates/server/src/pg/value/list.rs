@@ -78,6 +78,12 @@ impl Lists<'_> {
             return Err(ErrorResponse::new("54000", message));
         }
         let (oid, source) = (self.element.oid, self.source);
+        if value.is_none() {
+            // The list has a type without it.
+            let null = super::null(oid, source);
+            self.counted.add(&null)?;
+            return Ok(null);
+        }
         super::parameter(value, self.number, oid, source, format, self.counted)
     }
 
