@@ -35,7 +35,7 @@ pub(super) fn slots(plan: &PushedAggregate, states: &States, is_descending: bool
 }
 
 /// Returns the number of slots with rows whose bucket is not the last one in this order: that one
-/// may have more rows in tasks that were not read.
+/// may have more rows that were not read (time_slices-1).
 pub(super) fn complete(plan: &PushedAggregate, states: &States, is_descending: bool) -> usize {
     let slots = slots(plan, states, is_descending);
     let (Some(start_of), Some(&last)) = (bucket_starts(plan), slots.last()) else { return 0 };
