@@ -29,8 +29,8 @@ use datafusion::sql::sqlparser::ast::{
 use super::error_positions::written_name_at;
 use crate::error::{Error, Result};
 use crate::position::position_at;
-use crate::sql::clauses::Clauses;
 use crate::sql::blocks::{query_of, select_everything};
+use crate::sql::clauses::Clauses;
 use items::written_names;
 use names::Names;
 use scope::{Kind, Leaf, Scope, and_equal, merge, natural_names};
