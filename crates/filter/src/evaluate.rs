@@ -18,6 +18,7 @@ use std::ops::Range;
 use tidegate_model::ColumnSlice;
 use tidegate_model::layout::Zone;
 
+use crate::code_automaton::CodeAutomaton;
 use crate::column::{Column, fixed_value};
 use crate::error::{Error, Result};
 use crate::filter::Conjunct;
@@ -26,6 +27,7 @@ use crate::kernel::{self, SimdLevel, load_words};
 use crate::lower::{FrameFilter, Kernel, Part, Plan, Select};
 use crate::selection::{SELECTION_WORDS, Selection, ZONE_ROWS, ZONE_WORDS, bits};
 use crate::statistics::{AdaptiveOrder, Method};
+use crate::text::Texts;
 use crate::zones::ZoneMatch;
 
 /// The rows that are asked for.
@@ -408,6 +410,13 @@ fn run(
             });
         }
         Kernel::Texts(yes) => retain_texts(out, rows.start, column, |text| yes.contains(text)),
+        Kernel::Empty { matches } => {
+            let texts = texts_of(column);
+            retain_rows(out, rows.start, |row| texts.is_empty_at(row) == *matches);
+        }
+        Kernel::CompressedLike { automaton, negated } => {
+            retain_matching(out, rows.start, texts_of(column), automaton, *negated);
+        }
         Kernel::Like { pattern, negated } => {
             retain_texts(out, rows.start, column, |text| pattern.matches(text) != *negated);
         }
@@ -442,7 +451,31 @@ fn retain_texts(
     column: &Column<'_>,
     matches: impl Fn(&[u8]) -> bool,
 ) {
-    let texts = column.texts().expect("`lower` asks texts only of columns that have them");
-    let mut scratch = Vec::new();
+    let (texts, mut scratch) = (texts_of(column), Vec::new());
     retain_rows(words, start, |row| matches(texts.at(row, &mut scratch)));
+}
+
+/// Keeps those of the set rows whose compressed texts match a pattern.
+fn retain_matching(
+    words: &mut [u64],
+    start: usize,
+    texts: &Texts<'_>,
+    automaton: &CodeAutomaton,
+    negated: bool,
+) {
+    let wanted = words.to_vec();
+    let set = wanted.iter().enumerate();
+    let places = set.flat_map(|(index, word)| bits(*word).map(move |bit| index * 64 + bit));
+    automaton.match_all(
+        places.map(|place| (place, texts.stored(start + place))),
+        |place, matches| {
+            if matches == negated {
+                words[place / 64] &= !(1 << (place % 64));
+            }
+        },
+    );
+}
+
+fn texts_of<'c, 'a>(column: &'c Column<'a>) -> &'c Texts<'a> {
+    column.texts().expect("`lower` asks texts only of columns that have them")
 }

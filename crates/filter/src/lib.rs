@@ -41,6 +41,7 @@ mod ranges;
 mod column;
 mod text;
 mod pattern;
+mod code_automaton;
 mod scalar;
 
 pub use error::{Class, Error, Result};
@@ -53,7 +54,7 @@ pub use lower::{Context, FrameFilter, LowerCache};
 pub use pattern::Pattern;
 pub use selection::{SELECTION_WORDS, Selection};
 pub use statistics::{AdaptiveOrder, ConjunctStatistics, Method};
-pub use text::{NoSymbols, SymbolText};
+pub use text::{LengthUnit, NoSymbols, SymbolText};
 
 /// The types that threads share or send to each other.
 const _: () = {

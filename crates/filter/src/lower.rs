@@ -17,11 +17,13 @@ use std::sync::Arc;
 use tidegate_model::types::Physical;
 use tidegate_model::{Codes, ColumnType, Encoded, PageFrame};
 
+use crate::code_automaton::CodeAutomaton;
 use crate::code_set::CodeSet;
 use crate::column::{Column, constant};
 use crate::error::Result;
 use crate::filter::{Conjunct, Filter, Kind};
 use crate::interpret::Node;
+use crate::ir::CompareOp;
 use crate::jit::{JitCache, JitPlan};
 use crate::kernel::{CodeTest, FloatTest, SimdLevel};
 use crate::pattern::Pattern;
@@ -118,8 +120,12 @@ pub(crate) enum Kernel<'a> {
     Keyed { width: usize, bytes: &'a [u8], yes: &'a Ranges<i128> },
     /// Tests texts by ranges.
     Texts(&'a Ranges<Vec<u8>>),
+    /// Tests whether a text is empty; such texts match, or all others.
+    Empty { matches: bool },
     /// Tests texts by a pattern.
     Like { pattern: &'a Pattern, negated: bool },
+    /// Tests compressed texts by a pattern, without decompressing them.
+    CompressedLike { automaton: CodeAutomaton, negated: bool },
 }
 
 impl Kernel<'_> {
@@ -128,7 +134,8 @@ impl Kernel<'_> {
         match self {
             Kernel::Fixed(_) | Kernel::Bits { .. } => true,
             Kernel::Codes { .. } | Kernel::Doubles { .. } | Kernel::Floats { .. } => true,
-            Kernel::Keyed { .. } | Kernel::Texts(_) | Kernel::Like { .. } => false,
+            Kernel::Keyed { .. } | Kernel::Texts(_) | Kernel::Empty { .. } => false,
+            Kernel::Like { .. } | Kernel::CompressedLike { .. } => false,
         }
     }
 
@@ -152,7 +159,9 @@ impl Kernel<'_> {
             Kernel::Floats { .. } => 4.0,
             Kernel::Keyed { .. } => 32.0,
             Kernel::Texts(_) => 64.0,
+            Kernel::Empty { .. } => 12.0,
             Kernel::Like { .. } => 128.0,
+            Kernel::CompressedLike { .. } => 48.0,
         }
     }
 }
@@ -246,7 +255,7 @@ fn plan<'a>(
                 return Ok(by_codes(column, codes, &set, on_null));
             }
             let kernel = match column.slice.encoded {
-                Encoded::Strings(_) => Kernel::Texts(&truth.yes),
+                Encoded::Strings(_) => of_texts(&truth.yes),
                 _ => Kernel::Fixed(false),
             };
             Ok(select(column, ZoneTest::Texts(&truth.yes), kernel, on_null))
@@ -315,12 +324,25 @@ fn plan_of_one<'a>(
         });
     }
     let kernel = match &column.slice.encoded {
-        Encoded::Strings(_) => {
-            like_of(conjunct).map(|(pattern, negated)| Kernel::Like { pattern, negated })
-        }
+        Encoded::Strings(_) => like_of(conjunct).map(|(pattern, negated)| {
+            match column.texts().and_then(|texts| texts.automaton(pattern)) {
+                Some(automaton) => Kernel::CompressedLike { automaton, negated },
+                None => Kernel::Like { pattern, negated },
+            }
+        }),
         _ => codes::of_values(column, &|value| conjunct.selects_value(value)),
     };
     Ok(kernel.map(|kernel| select(column, ZoneTest::Blind, kernel, on_null)))
+}
+
+/// The kernel of a set of texts.
+fn of_texts(yes: &Ranges<Vec<u8>>) -> Kernel<'_> {
+    let empty = Ranges::comparing(CompareOp::Eq, &Vec::new());
+    match () {
+        () if *yes == empty => Kernel::Empty { matches: true },
+        () if *yes == empty.complement() => Kernel::Empty { matches: false },
+        () => Kernel::Texts(yes),
+    }
 }
 
 /// The plan of a set of dictionary codes.

@@ -34,6 +34,21 @@ enum Part {
     AnyText,
 }
 
+/// A pattern as an automaton over the bytes of a text.
+pub(crate) struct ByteAutomaton {
+    /// For each state and byte the next state.
+    pub(crate) next: Vec<[u8; 256]>,
+    /// The state before the first byte.
+    pub(crate) start: usize,
+    /// For each state, true if a text that ends there matches.
+    pub(crate) accepts: Vec<bool>,
+}
+
+/// The maximal number of states of a `ByteAutomaton`.
+const STATES_MAX: usize = 128;
+/// The state of texts that cannot match any more.
+const DEAD: usize = 0;
+
 /// A counter of steps that checks for cancellation from time to time.
 struct CancelCheck<F> {
     steps: usize,
@@ -115,6 +130,37 @@ impl Pattern {
         pieces.map(length).max().unwrap_or(0)
     }
 
+    /// Returns the automaton of the pattern; `None` if it has `_`, folds letters, or has too many
+    /// bytes.
+    pub(crate) fn automaton(&self) -> Option<ByteAutomaton> {
+        let bytes = self.parts.iter().map(|part| match part {
+            Part::Text(text) => Some(text.len()),
+            Part::AnyText => Some(0),
+            Part::AnyOne => None,
+        });
+        // The dead state, and the one behind the last byte.
+        let states = bytes.sum::<Option<usize>>()? + 2;
+        if self.folds || states > STATES_MAX {
+            return None;
+        }
+        let mut automaton = ByteAutomaton::new(states);
+        let mut state = automaton.start;
+        for (at, part) in self.parts.iter().enumerate() {
+            let Part::Text(piece) = part else { continue };
+            let is_last = at + 1 == self.parts.len();
+            match at {
+                0 => automaton.add_prefix(state, piece),
+                _ => automaton.add_searched(state, piece, is_last),
+            }
+            state += piece.len();
+        }
+        automaton.accepts[state] = true;
+        if self.parts.last() == Some(&Part::AnyText) {
+            automaton.next[state].fill(narrow(state));
+        }
+        Some(automaton)
+    }
+
     /// Returns true if the text matches.
     pub(crate) fn matches(&self, text: &[u8]) -> bool {
         self.matches_while(text, || true).expect("it is not cancelled")
@@ -129,6 +175,44 @@ impl Pattern {
         }
         match_parts(&self.parts, text, &mut cancel_check)
     }
+}
+
+impl ByteAutomaton {
+    /// Makes an automaton in which every state leads to the dead one.
+    fn new(states: usize) -> ByteAutomaton {
+        let next = vec![[narrow(DEAD); 256]; states];
+        ByteAutomaton { next, start: DEAD + 1, accepts: vec![false; states] }
+    }
+
+    /// Adds the states of a piece with which a text begins.
+    fn add_prefix(&mut self, first: usize, piece: &[u8]) {
+        for (at, &byte) in piece.iter().enumerate() {
+            self.next[first + at][usize::from(byte)] = narrow(first + at + 1);
+        }
+    }
+
+    /// Adds the states of a piece that is searched from state `first` on. If the text has to end
+    /// with it, the state behind it goes on with the search.
+    fn add_searched(&mut self, first: usize, piece: &[u8], is_last: bool) {
+        // The state after the longest end of the bytes read that is a beginning of the piece, if
+        // the bytes read are not those of the whole piece.
+        let mut fallback = first;
+        self.next[first].fill(narrow(first));
+        for (at, &byte) in piece.iter().enumerate() {
+            if at > 0 {
+                self.next[first + at] = self.next[fallback];
+                fallback = usize::from(self.next[fallback][usize::from(byte)]);
+            }
+            self.next[first + at][usize::from(byte)] = narrow(first + at + 1);
+        }
+        if is_last {
+            self.next[first + piece.len()] = self.next[fallback];
+        }
+    }
+}
+
+fn narrow(state: usize) -> u8 {
+    u8::try_from(state).expect("STATES_MAX")
 }
 
 fn push_char(parts: &mut Vec<Part>, c: char) {

@@ -15,7 +15,9 @@ use fsst::{Decompressor, Symbol};
 use tidegate_model::SymbolId;
 use tidegate_model::frame::{Dictionary, Strings};
 
+use crate::code_automaton::CodeAutomaton;
 use crate::error::{Error, Result};
+use crate::pattern::Pattern;
 
 /// The texts of symbols. Many threads filter page frames at the same time.
 pub trait SymbolText: Sync {
@@ -67,18 +69,84 @@ impl Decoder {
         Some(Decoder { symbols, lengths })
     }
 
+    /// The bytes that a code stands for; not that of escapes, 255.
+    pub(crate) fn symbol(&self, code: usize) -> impl Iterator<Item = u8> {
+        let bytes = self.symbols[code].to_u64().to_le_bytes();
+        bytes.into_iter().take(usize::from(self.lengths[code]))
+    }
+
     /// Replaces `out` by the text of a compressed string.
     fn decompress(&self, compressed: &[u8], out: &mut Vec<u8>) {
         out.clear();
-        let escapes = compressed.iter().rev().take_while(|&&code| code == 255).count();
-        if escapes % 2 == 1 {
-            return; // filter_text-1: the last escape has no byte.
+        if ends_inside_an_escape(compressed) {
+            return; // filter_text-1
         }
         let decompressor = Decompressor::new(&self.symbols, &self.lengths);
         out.reserve(decompressor.max_decompression_capacity(compressed) + 8);
         let written = decompressor.decompress_into(compressed, out.spare_capacity_mut());
         // SAFETY: the function has initialised this many bytes of the spare capacity.
         unsafe { out.set_len(written) }
+    }
+}
+
+/// Returns true if the last code is an escape code without its byte: a byte before an odd number of
+/// them is a code, or stands for itself.
+fn ends_inside_an_escape(compressed: &[u8]) -> bool {
+    compressed.iter().rev().take_while(|&&code| code == 255).count() % 2 == 1
+}
+
+/// The unit of the length of a text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LengthUnit {
+    /// Bytes of UTF-8.
+    Bytes,
+    /// Characters.
+    Characters,
+}
+
+impl LengthUnit {
+    /// The length of bytes that are a part of a text.
+    fn of(self, bytes: impl IntoIterator<Item = u8>) -> usize {
+        let counts = |byte: &u8| match self {
+            LengthUnit::Bytes => true,
+            // All bytes but those that continue a character.
+            LengthUnit::Characters => byte & 0xC0 != 0x80,
+        };
+        bytes.into_iter().filter(counts).count()
+    }
+}
+
+/// The lengths of the texts of a list, found without decompressing them.
+pub(crate) struct Lengths<'t, 'a> {
+    texts: &'t Texts<'a>,
+    unit: LengthUnit,
+    /// The length of the text of each code.
+    of_codes: Option<[u8; 255]>,
+}
+
+impl Lengths<'_, '_> {
+    /// The length of a text.
+    ///
+    /// # Panics
+    /// If there is no string `index`.
+    #[inline]
+    pub(crate) fn at(&self, index: usize) -> usize {
+        let stored = self.texts.stored(index);
+        let Some(of_codes) = &self.of_codes else {
+            return self.unit.of(stored.iter().copied());
+        };
+        let (mut length, mut codes) = (0, stored.iter());
+        while let Some(&code) = codes.next() {
+            length += match (of_codes.get(usize::from(code)), codes.as_slice()) {
+                (Some(&length), _) => usize::from(length),
+                (None, []) => return 0, // filter_text-1
+                (None, [byte, rest @ ..]) => {
+                    codes = rest.iter();
+                    self.unit.of([*byte])
+                }
+            };
+        }
+        length
     }
 }
 
@@ -96,6 +164,45 @@ impl<'a> Texts<'a> {
             Some(table) => Some(Decoder::new(table).ok_or(Error::StringTable { column })?),
         };
         Ok(Texts { strings, decoder })
+    }
+
+    /// A pattern for these strings as they are stored; `None` if they are not compressed, or the
+    /// pattern has no automaton.
+    pub(crate) fn automaton(&self, pattern: &Pattern) -> Option<CodeAutomaton> {
+        CodeAutomaton::new(&pattern.automaton()?, self.decoder.as_ref()?)
+    }
+
+    /// The lengths of the texts.
+    pub(crate) fn lengths(&self, unit: LengthUnit) -> Lengths<'_, 'a> {
+        let of_codes = self.decoder.as_ref().map(|decoder| {
+            let of_code = |code| unit.of(decoder.symbol(code));
+            std::array::from_fn(|code| u8::try_from(of_code(code)).expect("at most 8 bytes"))
+        });
+        Lengths { texts: self, unit, of_codes }
+    }
+
+    /// The number of strings.
+    pub(crate) fn count(&self) -> usize {
+        self.strings.count()
+    }
+
+    /// The bytes of a string as they are stored.
+    ///
+    /// # Panics
+    /// If there is no string `index`.
+    #[inline]
+    pub(crate) fn stored(&self, index: usize) -> &'a [u8] {
+        self.strings.stored(index)
+    }
+
+    /// Returns true if a string is empty, which is known without decompressing it.
+    ///
+    /// # Panics
+    /// If there is no string `index`.
+    #[inline]
+    pub(crate) fn is_empty_at(&self, index: usize) -> bool {
+        let stored = self.strings.stored(index);
+        stored.is_empty() || (self.decoder.is_some() && ends_inside_an_escape(stored))
     }
 
     /// The text of a string, in `scratch` if it is compressed.
@@ -145,8 +252,16 @@ impl<'a> Entries<'a> {
     /// The number of values.
     pub(crate) fn count(&self) -> usize {
         match &self.source {
-            Source::Strings(texts) => texts.strings.count(),
+            Source::Strings(texts) => texts.count(),
             Source::Symbols(dictionary, _) => dictionary.count(),
+        }
+    }
+
+    /// The strings, if they are not those of symbols.
+    pub(crate) fn texts(&self) -> Option<&Texts<'a>> {
+        match &self.source {
+            Source::Strings(texts) => Some(texts),
+            Source::Symbols(..) => None,
         }
     }
 

@@ -10,7 +10,7 @@ use tidegate_model::{Codes, ColumnSlice, Encoded, SymbolId};
 use crate::column::{Column, POWERS};
 use crate::error::{Error, Result};
 use crate::selection::{ZONE_ROWS, ZONE_WORDS, bits};
-use crate::text::SymbolText;
+use crate::text::{LengthUnit, SymbolText};
 
 /// Some rows of a zone, by their places in the page frame.
 #[derive(Debug, Clone, Copy)]
@@ -141,6 +141,41 @@ impl<'a> ZoneValues<'a> {
                 self.floats(rows, &mut floats)?;
                 for (key, float) in out.iter_mut().zip(floats) {
                     *key = key_of_float(float);
+                }
+            }
+            _ => return Err(self.shape()),
+        }
+        Ok(())
+    }
+
+    /// Writes the lengths of texts that are not symbols; 0 for NULL.
+    ///
+    /// # Errors
+    /// If the column has another type, or a code is outside its dictionary.
+    pub fn lengths(&self, unit: LengthUnit, rows: ZoneRows<'_>, out: &mut [i64]) -> Result<()> {
+        let length = |length: usize| i64::try_from(length).unwrap_or(i64::MAX);
+        match (&self.0.slice.encoded, self.0.texts(), self.0.entries()) {
+            (Encoded::Null, ..) => out.fill(0),
+            (Encoded::Strings(_), Some(texts), _) => {
+                let lengths = texts.lengths(unit);
+                for (at, out) in out.iter_mut().enumerate() {
+                    *out = length(lengths.at(rows.place(at)));
+                }
+            }
+            (Encoded::Dictionary { codes, .. }, _, Some(entries)) => {
+                let texts = entries.texts().ok_or_else(|| self.shape())?;
+                let (lengths, count) = (texts.lengths(unit), texts.count());
+                for (at, out) in out.iter_mut().enumerate() {
+                    let row = rows.place(at);
+                    // The code below a NULL counts for nothing.
+                    if !self.0.slice.is_valid(row) {
+                        *out = 0;
+                        continue;
+                    }
+                    let code = codes.at(row);
+                    let index = usize::try_from(code).ok().filter(|&index| index < count);
+                    let column = self.0.position;
+                    *out = length(lengths.at(index.ok_or(Error::Code { column, code, count })?));
                 }
             }
             _ => return Err(self.shape()),

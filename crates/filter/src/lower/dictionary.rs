@@ -8,6 +8,7 @@ use tidegate_model::frame::Dictionary;
 use tidegate_model::{Codes, Encoded};
 
 use super::like_of;
+use crate::code_automaton::CodeAutomaton;
 use crate::code_set::{CodeSet, RangeBuilder, code_width};
 use crate::column::Column;
 use crate::error::{Error, Result};
@@ -15,7 +16,7 @@ use crate::filter::Conjunct;
 use crate::kernel::CodeRange;
 use crate::ranges::Ranges;
 use crate::scalar::Scalar;
-use crate::text::Entries;
+use crate::text::{Entries, Texts};
 
 /// The sets of codes that were computed for the dictionaries of one segment and one filter.
 ///
@@ -128,9 +129,14 @@ pub(super) fn ranges_of_values(
     entries: &Entries<'_>,
     conjunct: &Conjunct,
 ) -> Result<Vec<CodeRange>> {
+    let pattern = like_of(conjunct);
+    if let (Some((pattern, negated)), Some(texts)) = (pattern, entries.texts())
+        && let Some(automaton) = texts.automaton(pattern)
+    {
+        return Ok(ranges_matching(texts, &automaton, negated));
+    }
     let mut ranges = RangeBuilder::default();
     let mut scratch = Vec::new();
-    let pattern = like_of(conjunct);
     for code in 0..entries.count() as u64 {
         let text = entries.at(code, &mut scratch)?;
         let matches = match pattern {
@@ -142,4 +148,16 @@ pub(super) fn ranges_of_values(
         }
     }
     Ok(ranges.0)
+}
+
+/// The codes whose compressed texts match a pattern.
+fn ranges_matching(texts: &Texts<'_>, automaton: &CodeAutomaton, negated: bool) -> Vec<CodeRange> {
+    let mut selected = vec![false; texts.count()];
+    let stored = (0..texts.count()).map(|code| (code, texts.stored(code)));
+    automaton.match_all(stored, |code, matches| selected[code] = matches != negated);
+    let mut ranges = RangeBuilder::default();
+    for (code, _) in (0_u64..).zip(selected).filter(|(_, is_selected)| *is_selected) {
+        ranges.push(code, code);
+    }
+    ranges.0
 }
