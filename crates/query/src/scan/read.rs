@@ -94,7 +94,7 @@ impl TaskReader {
     pub(crate) fn step(&mut self, wanted: usize) -> Result<Step> {
         match self {
             TaskReader::Rows(reader) => reader.step(wanted),
-            TaskReader::Merge(merge) => merge.step(),
+            TaskReader::Merge(merge) => merge.step(wanted),
         }
     }
 }

@@ -4,6 +4,8 @@
 //!   reverse if the scan goes backward.
 //! - At most one decoded batch of each run is held, besides those with rows of the batch being
 //!   made.
+//! - Batches are about as large as the number of rows that are wanted: the latest rows of many runs
+//!   that overlap are found without decoding a whole batch of each.
 
 use std::sync::Arc;
 
@@ -17,6 +19,10 @@ use datafusion::common::{Result, internal_err};
 
 use crate::scan::read::{ReadPlan, RowsReader, Step, TaskReader};
 use crate::scan::task::{FrameRows, ScanOrder};
+
+/// The least rows that are decoded at a time, because each decoding of a column costs as much as
+/// about so many rows of it.
+const DECODED_ROWS_MIN: usize = 64;
 
 /// The state of a merge of several runs.
 pub(crate) struct Merge {
@@ -73,17 +79,18 @@ impl Merge {
     }
 
     /// Decodes one batch of a run that has none, or else takes rows until one of them is used up or
-    /// a batch is full.
-    pub(crate) fn step(&mut self) -> Result<Step> {
+    /// a batch is full. Batches have about as many rows as are `wanted`.
+    pub(crate) fn step(&mut self, wanted: usize) -> Result<Step> {
+        let batch_rows = wanted.max(DECODED_ROWS_MIN).min(self.output.batch_rows);
         for input in &mut self.inputs {
             if input.head.is_none() && input.has_more() {
-                input.advance()?;
+                input.advance(batch_rows)?;
                 return Ok(Step::Nothing);
             }
         }
-        while self.rows.len() < self.output.batch_rows {
+        while self.rows.len() < batch_rows {
             let Some(next) = self.next_input() else { break };
-            let limit = self.output.batch_rows - self.rows.len();
+            let limit = batch_rows - self.rows.len();
             self.take_rows(next, limit);
             if self.inputs[next].head.is_none() && self.inputs[next].has_more() {
                 return Ok(Step::Nothing);
@@ -159,8 +166,8 @@ impl Input {
         self.reader.is_some() || !self.pending.is_empty()
     }
 
-    /// Decodes one more batch, which may be empty.
-    fn advance(&mut self) -> Result<()> {
+    /// Decodes one more batch of at most about so many rows, which may be empty.
+    fn advance(&mut self, rows: usize) -> Result<()> {
         let mut reader = match self.reader.take() {
             Some(reader) => reader,
             None => match self.pending.pop() {
@@ -168,7 +175,7 @@ impl Input {
                 None => return Ok(()),
             },
         };
-        match reader.step(self.plan.batch_rows)? {
+        match reader.step(rows)? {
             Step::Batch(batch) => {
                 self.head = Some(head_of(batch)?);
                 self.reader = Some(reader);
