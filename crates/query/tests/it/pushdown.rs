@@ -14,10 +14,34 @@ const QUERIES: usize = 40;
 /// The rows as DataFusion aggregates them.
 const PLAIN: &str = "(SELECT * FROM t LIMIT 1000000)";
 
-const AGGREGATES: [&str; 22] = [
-    "count(*)", "count(n)", "count(x)", "count(s)", "sum(n)", "sum(b)", "sum(x)", "avg(n)",
-    "avg(x)", "min(n)", "max(n)", "min(x)", "max(x)", "min(b)", "max(b)", "min(ts)", "max(ts)",
-    "first(n)", "last(n)", "last(x)", "min(u)", "max(u)",
+const AGGREGATES: [&str; 27] = [
+    "count(*)",
+    "count(n)",
+    "count(x)",
+    "count(s)",
+    "sum(n)",
+    "sum(b)",
+    "sum(x)",
+    "avg(n)",
+    "avg(x)",
+    "min(n)",
+    "max(n)",
+    "min(x)",
+    "max(x)",
+    "min(b)",
+    "max(b)",
+    "min(ts)",
+    "max(ts)",
+    "first(n)",
+    "last(n)",
+    "last(x)",
+    "min(u)",
+    "max(u)",
+    "sum(length(v))",
+    "avg(length(v))",
+    "max(length(v))",
+    "min(octet_length(v))",
+    "count(length(v))",
 ];
 const KEYS: [&str; 7] = [
     "s",
@@ -28,7 +52,7 @@ const KEYS: [&str; 7] = [
     "CAST(ts AS DATE)",
     "u",
 ];
-const FILTERS: [&str; 12] = [
+const FILTERS: [&str; 14] = [
     "n > 3",
     "n <= 3 OR n IS NULL",
     "x > 0",
@@ -41,6 +65,8 @@ const FILTERS: [&str; 12] = [
     "flag",
     "n IS NOT NULL AND s != 's3'",
     "n > 1000",
+    "v <> ''",
+    "v LIKE '%/sensors/%7%'",
 ];
 
 /// Values of DOUBLE, among them those whose order and sums are special.
@@ -51,7 +77,7 @@ const DOUBLES: [&str; 8] =
 async fn filled(random: &mut Random) -> Result<TestDatabase, TestError> {
     let test = TestDatabase::after(&[
         "CREATE TABLE t (ts TIMESTAMP, s SYMBOL, n INT, b BIGINT, x DOUBLE, u UTINYINT, \
-         flag BOOLEAN) TIMESTAMP(ts) PARTITION BY DAY",
+         flag BOOLEAN, v VARCHAR) TIMESTAMP(ts) PARTITION BY DAY",
     ])
     .await?;
     for commit in 0..6 {
@@ -71,8 +97,16 @@ async fn filled(random: &mut Random) -> Result<TestDatabase, TestError> {
             let (_, x) = random.one_of(&DOUBLES);
             let (_, u) = random.one_of(&["NULL", "0", "7", "255"]);
             let (_, flag) = random.one_of(&["NULL", "true", "false"]);
+            let v = match random.below(5) {
+                0 => "NULL".to_owned(),
+                1 => "''".to_owned(),
+                length => {
+                    let unit = "z\u{fc}rich".repeat(usize::try_from(length).expect("few"));
+                    format!("'https://example.org/sensors/{}/{unit}'", random.below(100))
+                }
+            };
             let ts = format!("'2025-03-0{day}T{hour:02}:{minute:02}:00'");
-            write!(values, "{comma}({ts}, {s}, {n}, {b}, {x}, {u}, {flag})").expect("text");
+            write!(values, "{comma}({ts}, {s}, {n}, {b}, {x}, {u}, {flag}, {v})").expect("text");
         }
         test.output(&format!("INSERT INTO t VALUES {values}")).await?;
         match commit {

@@ -5,13 +5,14 @@ use std::sync::Arc;
 use datafusion::arrow::datatypes::{DataType, SchemaRef};
 use datafusion::common::Result;
 use datafusion::datasource::source::DataSourceExec;
-use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::aggregate::AggregateFunctionExpr;
 use datafusion::physical_expr::expressions::{CastExpr, Column as ColumnExpr, Literal};
 use datafusion::physical_expr::projection::ProjectionExprs;
+use datafusion::physical_expr::{PhysicalExpr, ScalarFunctionExpr};
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::aggregates::{AggregateExec, AggregateMode};
 use datafusion::physical_plan::projection::ProjectionExec;
+use tidegate_filter::LengthUnit;
 use tidegate_filter::aggregate::{Accumulator, AggregateKind};
 use tidegate_model::types::Physical;
 use tidegate_model::{Column, ColumnType};
@@ -123,6 +124,8 @@ pub(super) enum How {
     Integers,
     /// Floats.
     Floats,
+    /// The lengths of texts.
+    Lengths(LengthUnit),
 }
 
 /// One aggregate in the output.
@@ -314,10 +317,14 @@ impl Builder<'_> {
         if let ("count", Some(literal)) = (name, arg.downcast_ref::<Literal>()) {
             return (!literal.value().is_null()).then_some(Output::Rows);
         }
-        let (at, cast) = column_of(arg)?;
+        let (arg, cast) = uncast(arg);
+        let result = aggregate.field().data_type().clone();
+        if let Some((at, unit)) = length_of(arg) {
+            return self.output_of_lengths(at, unit, name, cast.as_ref(), &result);
+        }
+        let at = arg.downcast_ref::<ColumnExpr>()?.index();
         let column = self.column(at);
         let ty = self.columns[column].ty;
-        let result = aggregate.field().data_type().clone();
         let physical = ty.physical();
         match name {
             "count" => Some(Output::Count(self.fold(column, How::Nulls, AggregateKind::Count))),
@@ -350,16 +357,56 @@ impl Builder<'_> {
             _ => None,
         }
     }
+
+    /// Returns the output of an aggregate of the lengths of a column's texts.
+    fn output_of_lengths(
+        &mut self,
+        at: usize,
+        unit: LengthUnit,
+        name: &str,
+        cast: Option<&DataType>,
+        result: &DataType,
+    ) -> Option<Output> {
+        let column = self.column(at);
+        if self.columns[column].ty != ColumnType::Varchar {
+            return None;
+        }
+        let how = How::Lengths(unit);
+        // A length is an INT.
+        let sum = || summed(Physical::Signed(4), cast, result).map(|(_, fold)| fold);
+        match name {
+            "count" => Some(Output::Count(self.fold(column, How::Nulls, AggregateKind::Count))),
+            "sum" => Some(Output::Sum(self.fold(column, how, sum()?))),
+            "avg" if *result == DataType::Float64 => {
+                Some(Output::Mean(self.fold(column, how, sum()?)))
+            }
+            "min" | "max" if cast.is_none() && *result == DataType::Int32 => {
+                let fold = if name == "min" { AggregateKind::Min } else { AggregateKind::Max };
+                Some(Output::Bound(self.fold(column, how, fold), ColumnType::Int32))
+            }
+            _ => None,
+        }
+    }
 }
 
-/// Returns the column of an expression, and the type it is cast to.
-fn column_of(expr: &Arc<dyn PhysicalExpr>) -> Option<(usize, Option<DataType>)> {
-    if let Some(column) = expr.downcast_ref::<ColumnExpr>() {
-        return Some((column.index(), None));
+/// Returns an expression without a cast, and the type it is cast to.
+fn uncast(expr: &Arc<dyn PhysicalExpr>) -> (&Arc<dyn PhysicalExpr>, Option<DataType>) {
+    match expr.downcast_ref::<CastExpr>() {
+        Some(cast) => (cast.expr(), Some(cast.cast_type().clone())),
+        None => (expr, None),
     }
-    let cast = expr.downcast_ref::<CastExpr>()?;
-    let column = cast.expr().downcast_ref::<ColumnExpr>()?;
-    Some((column.index(), Some(cast.cast_type().clone())))
+}
+
+/// Returns the column and the unit of the length of a column's texts.
+fn length_of(expr: &Arc<dyn PhysicalExpr>) -> Option<(usize, LengthUnit)> {
+    let call = expr.downcast_ref::<ScalarFunctionExpr>()?;
+    let unit = match call.fun().name() {
+        "character_length" => LengthUnit::Characters,
+        "octet_length" => LengthUnit::Bytes,
+        _ => return None,
+    };
+    let [text] = call.args() else { return None };
+    Some((text.downcast_ref::<ColumnExpr>()?.index(), unit))
 }
 
 /// Returns the way to sum numbers to this type, if no value changes by it.

@@ -260,8 +260,17 @@ fn fold_column(
         return Ok(());
     }
     values.nulls(batch.rows, nulls);
+    // Lengths are summed as floats if their sum is one.
+    let is_float = |&fold: &usize| plan.folds[fold] == AggregateKind::SumFloats;
+    let as_floats = read.folds.iter().any(is_float);
     match read.how {
         How::Nulls => {}
+        How::Lengths(unit) => {
+            values.lengths(unit, batch.rows, integers).map_err(Error::Filter)?;
+            if as_floats {
+                floats.iter_mut().zip(&*integers).for_each(|(to, from)| *to = *from as f64);
+            }
+        }
         How::Floats => values.floats(batch.rows, floats).map_err(Error::Filter)?,
         How::Integers | How::Ordered => {
             values.integers(batch.rows, integers).map_err(Error::Filter)?;
@@ -274,7 +283,8 @@ fn fold_column(
         let given = match read.how {
             How::Nulls => Values::Unread,
             How::Floats => Values::Floats(floats),
-            How::Integers | How::Ordered => Values::Integers(integers),
+            How::Lengths(_) if is_float(&fold) => Values::Floats(floats),
+            How::Integers | How::Ordered | How::Lengths(_) => Values::Integers(integers),
         };
         states.folds[fold].add(batch, given, nulls);
     }
