@@ -80,7 +80,8 @@ pub struct OpenOptions {
     pub log: LogOptions,
     /// The bounds of memtables.
     pub maintenance: MaintenanceOptions,
-    /// Number of files that a commit syncs at a time; these threads only wait for the disk.
+    /// Number of files that a commit syncs, or the first write to a table checks, at a time; these
+    /// threads only wait for the disk.
     pub sync_threads: NonZeroUsize,
     /// Permission to change tables and rows.
     pub access: Access,
@@ -363,7 +364,7 @@ impl Database {
     /// none.
     ///
     /// # Errors
-    /// [`Error::Unreadable`] if a table is so damaged that queries of it fail.
+    /// [`Error::Unreadable`] if a file of a table is damaged so that queries of it fail.
     /// [`Error::SchemaChanged`] if a column does not have the type of the table's column, for
     /// example after a concurrent change: the caller converts again. [`Error::NoSuchTable`] if
     /// there is none and none is to be created, and so on. Then nothing has changed; with
@@ -390,8 +391,8 @@ impl Database {
     /// Starts an import.
     ///
     /// # Errors
-    /// If the table does not exist, or the new one does, or symbols cannot be read, or the
-    /// database is read-only.
+    /// If the table does not exist, or the new one does, or a file of the table cannot be read, or
+    /// the database is read-only.
     pub fn begin_import(self: &Arc<Self>, target: ImportTarget<'_>) -> Result<ImportTxn> {
         ImportTxn::begin(self, target)
     }
@@ -409,8 +410,8 @@ impl Database {
     /// (update-3).
     ///
     /// # Errors
-    /// If the table was dropped, or a needed column, or symbols cannot be read, or the database is
-    /// read-only.
+    /// If the table was dropped, or a needed column, or a file of the table cannot be read, or the
+    /// database is read-only.
     pub fn begin_change_of(
         self: &Arc<Self>,
         snapshot: &Snapshot,

@@ -44,7 +44,10 @@ pub enum Error {
     TooManyViews,
     #[error(transparent)]
     Schema(#[from] SchemaError),
-    #[error("table `{table}` cannot be read, and takes no rows until it can")]
+    #[error(
+        "rows of table `{table}` cannot be added or changed until all of its files can be read \
+         (`tidegate verify` lists the damage; queries that need no damaged file work)"
+    )]
     Unreadable { table: String, source: Box<Error> },
     /// The manifest of the table cannot be read, or does not fit the log.
     #[error("table `{table}` is suspended: it cannot be read, and can only be dropped")]

@@ -86,6 +86,8 @@ pub(crate) struct SegmentFile {
     reader: Arc<ReaderSlot>,
     /// Set once the file was found.
     is_there: OnceLock<()>,
+    /// Set once its header and footer were those that were committed.
+    is_sound: OnceLock<()>,
 }
 
 /// The place of the bytes of a segment.
@@ -261,8 +263,19 @@ impl SegmentRun {
 
 impl SegmentFile {
     pub(crate) fn new(file: TableFile, meta: SegmentMeta) -> SegmentFile {
-        let (source, reader) = (Source::File(file), Arc::default());
-        SegmentFile { meta, source, reader, is_there: OnceLock::new() }
+        SegmentFile::of(Source::File(file), meta)
+    }
+
+    /// A segment that this process has written.
+    pub(crate) fn written(file: TableFile, meta: SegmentMeta) -> SegmentFile {
+        let segment = SegmentFile::new(file, meta);
+        segment.is_sound.get_or_init(|| ());
+        segment
+    }
+
+    fn of(source: Source, meta: SegmentMeta) -> SegmentFile {
+        let (is_there, is_sound) = (OnceLock::new(), OnceLock::new());
+        SegmentFile { meta, source, reader: Arc::default(), is_there, is_sound }
     }
 
     /// An in-memory segment of `table` that this process has encoded.
@@ -281,8 +294,7 @@ impl SegmentFile {
         bytes: MemSegmentBytes,
     ) -> SegmentFile {
         let path = segment::mem_segment_path(table, &meta);
-        let source = Source::MemSegment(MemSegmentSource { table, path, bytes });
-        SegmentFile { meta, source, reader: Arc::default(), is_there: OnceLock::new() }
+        SegmentFile::of(Source::MemSegment(MemSegmentSource { table, path, bytes }), meta)
     }
 
     /// An in-memory segment of `table` that was read from a log.
@@ -336,6 +348,21 @@ impl SegmentFile {
         Ok(())
     }
 
+    /// Returns true if `check_ends` has nothing left to check.
+    pub(crate) fn was_checked(&self) -> bool {
+        self.is_there.get().is_some() && self.is_sound.get().is_some()
+    }
+
+    /// Checks header and footer of the file, with the errors of a query; once they were sound, only
+    /// that it is there. The reader is closed again: a writer needs none, and those that stay open
+    /// are for queries (open-1).
+    pub(crate) fn check_ends(&self) -> Result<()> {
+        match self.is_sound.get() {
+            Some(()) => self.check_there(),
+            None => self.open().map(drop),
+        }
+    }
+
     fn reader(&self) -> Result<Arc<Reader>> {
         match &self.source {
             Source::File(file) => file.directory().readers().reader(&self.reader, || self.open()),
@@ -353,6 +380,18 @@ impl SegmentFile {
                 return Reader::of_mem_segment(bytes.clone(), *table, &self.meta);
             }
         };
+        let opened = self.open_file(file);
+        match &opened {
+            Ok(_) => {
+                self.is_there.get_or_init(|| ());
+                self.is_sound.get_or_init(|| ());
+            }
+            Err(_) => file.directory().note_unreadable(),
+        }
+        opened
+    }
+
+    fn open_file(&self, file: &TableFile) -> Result<Reader> {
         let (directory, path) = (file.directory(), file.path());
         // The reader compares lengths, but does not distinguish a missing file.
         if !directory.disk().exists(path).map_err(Error::disk("open segment"))? {
@@ -377,6 +416,10 @@ impl DeletionVectorFile {
 
     pub(crate) fn file(&self) -> &TableFile {
         &self.file
+    }
+
+    pub(crate) fn was_read(&self) -> bool {
+        self.deletion_vector.get().is_some()
     }
 
     /// The live rows, read on first use.

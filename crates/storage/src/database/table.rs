@@ -1,6 +1,7 @@
 //! Tables in memory: their state as of a commit, their memtables, and segments that are not yet
 //! part of them.
 
+pub(crate) mod parallel;
 pub(crate) mod memtable;
 pub(crate) mod spill;
 pub(crate) mod coalesce;

@@ -41,6 +41,8 @@ pub(crate) struct TableDirectory {
     pins: AtomicUsize,
     writes: WriteCounters,
     failure: Mutex<Option<Failure>>,
+    /// True after one of the segments could not be opened.
+    has_unreadable: AtomicBool,
 }
 
 /// A failure to write the rows or the manifest of a table to its directory.
@@ -151,12 +153,23 @@ impl TableDirectory {
             pins: AtomicUsize::new(0),
             writes: WriteCounters::default(),
             failure: Mutex::default(),
+            has_unreadable: AtomicBool::new(false),
         }
     }
 
     /// The open segments of the database.
     pub(crate) fn readers(&self) -> &OpenReaders {
         &self.readers
+    }
+
+    /// Returns true if one of the segments could not be opened since the database was; it may have
+    /// been restored.
+    pub(crate) fn has_unreadable(&self) -> bool {
+        self.has_unreadable.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn note_unreadable(&self) {
+        self.has_unreadable.store(true, Ordering::Release);
     }
 
     /// The last step that has failed, and has not succeeded since.

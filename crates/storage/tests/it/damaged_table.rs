@@ -1,9 +1,14 @@
-//! Tables with damaged deletion vectors or symbols: other tables work, and they accept no rows.
+//! Tables with damaged segments, deletion vectors or symbols: other tables work, and they accept no
+//! rows.
 
-use std::path::PathBuf;
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use tidegate_platform::{Class, Disk, OpenMode, SimDisk};
-use tidegate_storage::{AppendOptions, Error, ImportTarget};
+use tidegate_platform::{Class, Disk, OpenMode, SimCall, SimDisk};
+use tidegate_storage::{
+    AppendOptions, Database, Error, ImportTarget, SegmentRun, TransactionCommit,
+};
 
 use crate::fixture::{DAY, append, append_of, chain, files, import, new_database, open, schema};
 use crate::model::{Step, read};
@@ -45,7 +50,8 @@ fn a_table_that_cannot_be_read_takes_no_rows() {
             assert_eq!(error.class(), Class::Corruption);
             assert_eq!(
                 error.to_string(),
-                "table `bad` cannot be read, and takes no rows until it can"
+                "rows of table `bad` cannot be added or changed until all of its files can be \
+                 read (`tidegate verify` lists the damage; queries that need no damaged file work)"
             );
             let Error::Unreadable { source, .. } = &error else { panic!("{error:?}") };
             assert!(source.to_string().contains(path.to_str().unwrap()), "{source}");
@@ -135,4 +141,79 @@ fn a_table_whose_segment_is_cut_is_listed_with_its_damage_and_takes_no_rows() {
     let file = disk.open(&path, OpenMode::CreateOrTruncate).unwrap();
     file.write_all_at(&bytes, 0).unwrap();
     append(&database, "bad", &[(9, "x", 9)]).unwrap();
+}
+
+/// The first segment of a table, whose file is damaged; its other segments are intact.
+fn damaged_run(database: &Database, path: &Path) -> Arc<SegmentRun> {
+    let snapshot = database.snapshot("bad").unwrap();
+    let (damaged, others): (Vec<_>, Vec<_>) =
+        snapshot.segments().map(Arc::clone).partition(|run| run.path() == path);
+    assert!(!others.is_empty() && others.iter().all(|run| run.reader().is_ok()));
+    Arc::clone(&damaged[0])
+}
+
+/// A segment with a damaged header or footer was detected only by the first query of it, and rows
+/// for its table were acknowledged meanwhile. Only lengths of segments were checked.
+#[test]
+fn a_table_whose_segment_has_a_damaged_end_takes_no_rows_until_it_is_restored() {
+    // Magic and version of the header; footer; its length, and the magic, of the trailer.
+    let places: [fn(u64) -> u64; 5] =
+        [|_| 0, |_| 8, |bytes| bytes - 25, |bytes| bytes - 24, |bytes| bytes - 1];
+    for place in places {
+        let disk = closed();
+        let path = first_of(&disk, ".seg");
+        let offset = place(disk.read(&path).unwrap().len() as u64);
+        disk.corrupt(&path, offset, 1);
+        let database = open(&disk);
+        let appends = vec![append_of("bad", &[(9, "x", 9)], None)];
+        let commit = TransactionCommit { appends, ..TransactionCommit::default() };
+        let snapshot = database.snapshot("bad").unwrap();
+        let refused = [
+            append(&database, "bad", &[(9, "x", 9)]).unwrap_err(),
+            import(&database, "bad", &[(9, "x", 9)]).map(drop).unwrap_err(),
+            database.begin_change_of(&snapshot, &[]).map(drop).unwrap_err(),
+            database.commit_transaction(&commit).unwrap_err(),
+            database.describe("bad").unwrap().damage.expect("it was found"),
+        ];
+        let of_query = damaged_run(&database, &path).reader().unwrap_err().to_string();
+        assert!(of_query.contains(path.to_str().unwrap()), "{of_query}");
+        for error in refused {
+            let Error::Unreadable { source, .. } = &error else { panic!("{error:?}") };
+            assert_eq!(source.to_string(), of_query, "at {offset}");
+        }
+        append(&database, "good", &[(9, "x", 9)]).unwrap();
+        assert_eq!(database.snapshot("good").unwrap().rows().0, 2);
+        // The damaged byte is restored.
+        disk.corrupt(&path, offset, 1);
+        append(&database, "bad", &[(9, "x", 9)]).unwrap();
+        assert!(database.describe("bad").unwrap().damage.is_none());
+        assert_eq!(read(&database)["bad"].rows.len(), 3);
+    }
+}
+
+#[test]
+fn a_table_takes_rows_again_without_its_damaged_partition() {
+    let disk = closed();
+    let path = first_of(&disk, ".seg");
+    disk.corrupt(&path, 0, 1);
+    let database = open(&disk);
+    append(&database, "bad", &[(9, "x", 9)]).unwrap_err();
+    let partition = damaged_run(&database, &path).meta.partition;
+    assert_eq!(database.drop_partitions("bad", &BTreeSet::from([partition])).unwrap(), 1);
+    append(&database, "bad", &[(9, "x", 9)]).unwrap();
+    assert!(database.describe("bad").unwrap().damage.is_none());
+    assert_eq!(read(&database)["bad"].rows.len(), 2);
+}
+
+#[test]
+fn the_files_of_a_table_are_read_before_its_first_rows_and_not_again() {
+    let disk = closed();
+    let database = open(&disk);
+    let opens = || disk.calls(SimCall::Open);
+    let before = opens();
+    append(&database, "bad", &[(9, "x", 9)]).unwrap();
+    assert!(opens() > before, "segments, deletion vectors and symbols");
+    let before = opens();
+    append(&database, "bad", &[(10, "x", 9)]).unwrap();
+    assert_eq!(opens(), before);
 }

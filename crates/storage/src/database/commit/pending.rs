@@ -152,7 +152,7 @@ impl<'a> VisibleTables<'a> {
     pub fn describe(&self, table: &str) -> Result<TableDescription> {
         let readable = || {
             let snapshot = self.snapshot(table)?;
-            self.existing(table)?.check_readable()?;
+            self.existing(table)?.check_listed(self.database.options.sync_threads)?;
             Ok(snapshot)
         };
         match readable() {

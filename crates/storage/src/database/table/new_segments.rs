@@ -9,12 +9,12 @@ use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use tidegate_model::{ColumnId, PartitionKey, Schema, SegmentId};
 use tidegate_platform::{Disk, DiskFile, OpenMode};
 
 use super::memtable::{MemtableRun, memtable_groups};
+use super::parallel;
 use super::state::TableState;
 use crate::database::Database;
 use crate::error::{Error, Result};
@@ -201,26 +201,7 @@ impl SegmentSync<'_> {
         count: usize,
         step: &(dyn Fn(usize) -> Result<(), E> + Sync),
     ) -> Result<(), E> {
-        let threads = self.database.options.sync_threads.get().min(count);
-        let next = AtomicUsize::new(0);
-        let work = || {
-            loop {
-                let at = next.fetch_add(1, Ordering::Relaxed);
-                if at >= count {
-                    return Ok(());
-                }
-                step(at)?;
-            }
-        };
-        std::thread::scope(|scope| {
-            let others: Vec<_> = (1..threads).map(|_| scope.spawn(work)).collect();
-            let mine = work();
-            let outcomes = others
-                .into_iter()
-                .map(|other| other.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
-            // All threads end before an error is returned.
-            outcomes.collect::<Vec<_>>().into_iter().fold(mine, Result::and)
-        })
+        parallel::several_at_a_time(self.database.options.sync_threads, count, step)
     }
 }
 

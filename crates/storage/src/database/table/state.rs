@@ -3,11 +3,13 @@
 //! - A table changes only through `changed`, which applies the change to the manifest.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, OnceLock};
+use std::num::NonZeroUsize;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use tidegate_model::{ColumnId, ColumnType, Schema, SegmentId, SeqTxn, TableId};
 
 use super::memtable::{Memtable, MemtableRun, Origin};
+use super::parallel;
 use crate::change::TableChange;
 use crate::checksummed_file;
 use crate::error::{Corruption, Error, Result};
@@ -54,8 +56,12 @@ struct Segments {
     /// One for each segment, in the same order.
     files: Vec<SegmentFiles>,
     grouped: OnceLock<GroupedSegments>,
-    /// Set once all deletion vectors and symbols were read successfully.
+    /// Set once all files were found, with their lengths.
+    are_there: OnceLock<()>,
+    /// Set once the ends of all segments, deletion vectors and symbols were read successfully.
     is_readable: OnceLock<()>,
+    /// Locked by the thread that reads them.
+    checking: Mutex<()>,
 }
 
 /// The files of a segment.
@@ -92,7 +98,7 @@ impl TableState {
         replayed: &BTreeMap<ColumnId, u32>,
     ) -> TableState {
         assert_eq!(directory.table(), manifest.table, "a table's directory");
-        let segments = Segments::new(files_of(&directory, &manifest, &[]));
+        let segments = Segments::new(files_of(&directory, &manifest, None));
         let watermarks =
             manifest.symbols.iter().map(|(&column, watermark)| (column, watermark.count));
         let mut logged: BTreeMap<ColumnId, u32> = watermarks.collect();
@@ -178,7 +184,7 @@ impl TableState {
         let segments = if Arc::ptr_eq(&manifest.segments, &self.manifest.segments) {
             Arc::clone(&self.segments)
         } else {
-            Segments::new(files_of(&self.directory, &manifest, &self.segments.files))
+            Segments::new(files_of(&self.directory, &manifest, Some(&self.segments.files)))
         };
         let name = match change {
             TableChange::Rename { name } => name.clone(),
@@ -258,30 +264,55 @@ impl TableState {
         Ok(Arc::clone(self.snapshot.get_or_init(|| snapshot)))
     }
 
-    /// Checks that queries can read the table, before rows are added to it: its segments exist, and
-    /// deletion vectors and symbols can be read. This is done once, until the segments change.
-    pub(crate) fn check_readable(&self) -> Result<()> {
+    /// Checks that queries can read the table, before its rows are changed: header and footer of
+    /// each segment, deletion vectors and symbols. This is done once, by one thread for all that
+    /// wait, and again for segments that are added; a failed check is repeated by the next call,
+    /// since the files may have been restored. It reads from the disk: no caller holds a lock that
+    /// others need.
+    pub(crate) fn check_readable(&self, threads: NonZeroUsize) -> Result<()> {
         self.check_known()?;
-        if self.segments.is_readable.get().is_some() {
+        let Segments { files, is_readable, checking, .. } = &*self.segments;
+        if is_readable.get().is_some() {
             return Ok(());
         }
-        let check = || {
-            let mut segments = self.segments.files.iter().map(|files| &files.segment);
-            segments.try_for_each(|segment| segment.check_there())?;
-            let deletion_vectors =
-                self.segments.files.iter().filter_map(|files| files.deletion_vector.as_ref());
-            deletion_vectors
-                .into_iter()
-                .try_for_each(|deletion_vector| deletion_vector.deletion_vector().map(drop))?;
-            let Manifest { schema, symbols, .. } = &self.manifest;
-            self.directory.open_dictionaries(schema, symbols).map(drop)
+        let _checking = checking.lock().unwrap_or_else(PoisonError::into_inner);
+        if is_readable.get().is_some() {
+            return Ok(());
+        }
+        let unread: Vec<&SegmentFiles> = files.iter().filter(|files| !files.were_read()).collect();
+        let check = |at: usize| -> Result<()> {
+            let SegmentFiles { segment, deletion_vector } = unread[at];
+            segment.check_ends()?;
+            deletion_vector.iter().try_for_each(|vector| vector.deletion_vector().map(drop))
         };
-        check().map_err(|error| Error::Unreadable {
-            table: self.name.clone(),
-            source: Box::new(error),
-        })?;
-        self.segments.is_readable.get_or_init(|| ());
+        let Manifest { schema, symbols, .. } = &self.manifest;
+        parallel::several_at_a_time(threads, unread.len(), &check)
+            .and_then(|()| self.directory.open_dictionaries(schema, symbols).map(drop))
+            .map_err(|error| self.unreadable(error))?;
+        is_readable.get_or_init(|| ());
         Ok(())
+    }
+
+    /// Checks a table, whose deletion vectors and symbols were read, for the system catalog, which
+    /// lists thousands: its segments exist with their lengths. If reading one of them has failed,
+    /// this is `check_readable`.
+    pub(crate) fn check_listed(&self, threads: NonZeroUsize) -> Result<()> {
+        if self.directory.has_unreadable() {
+            return self.check_readable(threads);
+        }
+        let Segments { files, are_there, .. } = &*self.segments;
+        if are_there.get().is_none() {
+            let mut segments = files.iter().map(|files| &files.segment);
+            segments
+                .try_for_each(|segment| segment.check_there())
+                .map_err(|error| self.unreadable(error))?;
+            are_there.get_or_init(|| ());
+        }
+        Ok(())
+    }
+
+    fn unreadable(&self, error: Error) -> Error {
+        Error::Unreadable { table: self.name.clone(), source: Box::new(error) }
     }
 
     /// The table as its manifest describes it, without deletion vectors and symbols: for the system
@@ -419,9 +450,23 @@ impl TableState {
     }
 }
 
+impl SegmentFiles {
+    /// Returns true if header, footer and deletion vector were read.
+    fn were_read(&self) -> bool {
+        let vector = self.deletion_vector.as_ref();
+        self.segment.was_checked() && vector.is_none_or(|vector| vector.was_read())
+    }
+}
+
 impl Segments {
     fn new(files: Vec<SegmentFiles>) -> Arc<Segments> {
-        Arc::new(Segments { files, grouped: OnceLock::new(), is_readable: OnceLock::new() })
+        Arc::new(Segments {
+            files,
+            grouped: OnceLock::new(),
+            are_there: OnceLock::new(),
+            is_readable: OnceLock::new(),
+            checking: Mutex::default(),
+        })
     }
 }
 
@@ -458,13 +503,15 @@ fn raise(logged: &mut BTreeMap<ColumnId, u32>, column: ColumnId, count: u32) {
     *known = count.max(*known);
 }
 
-/// The files of a manifest's segments, some of which may be in `known`; both ascend by id.
+/// The files of a manifest's segments; both ascend by id. After a commit, some of them may be in
+/// `known`, and this process has written the others.
 fn files_of(
     directory: &Arc<TableDirectory>,
     manifest: &Manifest,
-    known: &[SegmentFiles],
+    known: Option<&[SegmentFiles]>,
 ) -> Vec<SegmentFiles> {
-    let mut known = known.iter().peekable();
+    let is_commit = known.is_some();
+    let mut known = known.unwrap_or_default().iter().peekable();
     let files = |SegmentEntry { meta, deletion_vector }: &SegmentEntry| {
         let (paths, schema) = (directory.paths(), &manifest.schema);
         while known.next_if(|files| files.segment.meta().id < meta.id).is_some() {}
@@ -473,7 +520,10 @@ fn files_of(
             Some(old) => Arc::clone(&old.segment),
             None => {
                 let file = TableFile::new(directory, paths.segment(schema, meta));
-                Arc::new(SegmentFile::new(file, *meta))
+                Arc::new(match is_commit {
+                    true => SegmentFile::written(file, *meta),
+                    false => SegmentFile::new(file, *meta),
+                })
             }
         };
         let old_deletion_vector = old.and_then(|old| old.deletion_vector.as_ref());

@@ -180,6 +180,7 @@ impl TableWriter<'_> {
         self.database.maintenance().make_room(rows.sum::<usize>() as u64 * VALUE_BYTES)?;
         self.database.maintenance().check_not_failed(&self.targets(appends))?;
         let (visible, none) = (self.database.committed(), DeletesByTable::new());
+        self.check_readable(&visible, appends)?;
         let locked = self.lock_tables(&visible, appends, &none)?;
         let Prepared { targets, tables, delete_files } =
             self.prepare(&visible, appends, &none, &locked)?;
@@ -284,6 +285,21 @@ impl TableWriter<'_> {
         }
     }
 
+    /// Checks the tables before they are locked: the first check of a table reads from all of its
+    /// files.
+    pub(super) fn check_readable(
+        &self,
+        visible: &VisibleTables<'_>,
+        appends: &[TableAppend],
+    ) -> Result<()> {
+        for append in appends {
+            if let Some(table) = find_table(visible, append)? {
+                table.check_readable(self.database.options.sync_threads)?;
+            }
+        }
+        Ok(())
+    }
+
     /// Locks the tables with keys of DEDUP and those that lose rows, in the order of their ids, so
     /// that no two writers wait for each other.
     pub(crate) fn lock_tables(
@@ -335,7 +351,7 @@ impl TableWriter<'_> {
             }
             (Some(table), _) => {
                 table.check_takes_rows()?;
-                table.check_readable()?;
+                table.check_readable(self.database.options.sync_threads)?;
                 resolve_in(&table, append)
             }
             (None, None) => Err(Error::NoSuchTable { table: append.table.clone() }),

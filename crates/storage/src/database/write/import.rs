@@ -115,7 +115,7 @@ impl ImportTxn {
             ImportTarget::Existing(name) => {
                 let opened = database.committed().with_tables(&[name], &|found| {
                     found[0].check_takes_rows()?;
-                    found[0].check_readable()?;
+                    found[0].check_readable(database.options.sync_threads)?;
                     open(&found[0])
                 })?;
                 let manifest = &opened.table.manifest;
@@ -165,7 +165,8 @@ impl ImportTxn {
         let mut table = find()?;
         table.check_takes_rows()?;
         loop {
-            let opened = open(&table);
+            let readable = table.check_readable(database.options.sync_threads);
+            let opened = readable.and_then(|()| open(&table));
             let now = find()?;
             // Symbols of a dropped column may be gone from the disk.
             if opened.is_ok()

@@ -90,6 +90,7 @@ impl TableWriter<'_> {
         let deletes_by_table: DeletesByTable<'_> =
             removed.iter().map(|rows| (rows.table, rows)).collect();
         let visible = self.database.visible(ddl);
+        self.check_readable(&visible, appends)?;
         let locked = self.lock_tables(&visible, appends, &deletes_by_table)?;
         for (id, removed) in &deletes_by_table {
             let now = locked.get(id).map(|locked| locked.state.manifest.schema.version());
