@@ -123,6 +123,7 @@ impl Head {
             fields.retain(|(name, _)| name != "host"); // wire_head-2
             fields.push(("host".to_owned(), host.as_bytes().to_vec()));
         }
+        check_host_name(&fields, is_old)?;
         let connection = all_of(&fields, "connection");
         let keeps_alive = !is_old && !connection.split(',').any(|word| word.trim() == "close");
         Ok(Head {
@@ -179,6 +180,21 @@ fn check_host(fields: &[(String, Vec<u8>)], is_old: bool) -> Result<(), HeadErro
         0 | 1 => Ok(()),
         _ => Err(HeadError::Malformed("it names two hosts")),
     }
+}
+
+/// Checks that the host is a name: `http` knows no empty one (RFC 9110, section 4.2.1), and it
+/// would count as a name of the local network (guard-5).
+fn check_host_name(fields: &[(String, Vec<u8>)], is_old: bool) -> Result<(), HeadError> {
+    let Some((_, value)) = fields.iter().find(|(name, _)| name == "host") else { return Ok(()) };
+    let Ok(host) = str::from_utf8(value) else {
+        return Err(HeadError::Malformed("its host is not a name"));
+    };
+    let host = host.trim();
+    // HTTP/1.0 needs no host.
+    if !is_old && (host.is_empty() || host.starts_with(':')) {
+        return Err(HeadError::Malformed("it names no host"));
+    }
+    Ok(())
 }
 
 /// Returns the host that a target in absolute form names, and its path with the query
@@ -310,17 +326,27 @@ mod tests {
 
     #[test]
     fn a_request_names_one_host() {
-        assert_eq!(
-            take("GET / HTTP/1.1\r\n\r\n"),
-            Err(HeadError::Malformed("it names no host")),
-            "http_wire-3"
-        );
+        for text in [
+            "GET / HTTP/1.1\r\n\r\n",
+            "GET / HTTP/1.1\r\nHost:\r\n\r\n",
+            "GET / HTTP/1.1\r\nHost:  \r\n\r\n",
+            "GET / HTTP/1.1\r\nHost: :9000\r\n\r\n",
+            "GET http:///exec HTTP/1.1\r\nHost: x\r\n\r\n",
+        ] {
+            let refused = Err(HeadError::Malformed("it names no host"));
+            assert_eq!(take(text), refused, "http_wire-3: {text}");
+        }
+        let mut bytes = BytesMut::from(&b"GET / HTTP/1.1\r\nHost: \xff\r\n\r\n"[..]);
+        let refused = Err(HeadError::Malformed("its host is not a name"));
+        assert_eq!(HeadReader::default().take(&mut bytes, MAX), refused);
         for version in ["1.0", "1.1"] {
             let two = format!("GET / HTTP/{version}\r\nHost: x\r\nhost: x\r\n\r\n");
             assert_eq!(take(&two), Err(HeadError::Malformed("it names two hosts")), "http_wire-3");
         }
         taken("GET / HTTP/1.0\r\n\r\n");
-        taken("GET / HTTP/1.1\r\nHost:\r\n\r\n");
+        taken("GET / HTTP/1.0\r\nHost:\r\n\r\n");
+        // The target names the host.
+        taken("GET http://a.example/ HTTP/1.1\r\nHost:\r\n\r\n");
     }
 
     #[test]
