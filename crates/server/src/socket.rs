@@ -57,6 +57,16 @@ impl Socket {
             None => false,
         }
     }
+
+    /// Returns true if the connection was reset or has failed, as far as the kernel knows, without
+    /// waiting.
+    pub(crate) fn is_reset(&self) -> bool {
+        match self.stream().ready(Interest::WRITABLE).now_or_never() {
+            Some(Ok(ready)) => ready.is_write_closed(),
+            Some(Err(_)) => true,
+            None => false,
+        }
+    }
 }
 
 impl AsyncRead for Socket {

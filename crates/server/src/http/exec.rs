@@ -37,6 +37,7 @@ use super::compression::{Coding, Compressor};
 use super::guard;
 use super::response::{After, JSON, Response};
 use super::streaming_slot::{StreamingSlot, room};
+use super::wire::Probe;
 use super::{Flow, RequestContext};
 use crate::execution_slot::{GRACE, overdue};
 use crate::json::push_string;
@@ -253,10 +254,11 @@ pub(super) async fn deliver(
     let mut deadline = None;
     let (mut is_running, mut is_started) = (false, false);
     loop {
+        let probe = if is_started { Probe::Absent } else { Probe::of(context.head) };
         let piece = tokio::select! {
             biased;
             piece = running.pieces.recv() => piece,
-            () = context.wire.closed() => return (Flow::Disconnected, "57014"),
+            () = context.wire.closed(probe) => return (Flow::Disconnected, "57014"),
             reason = overdue(&running.cancel_handle), if is_running && !is_started => {
                 let refusal = Refusal::of_error(&QueryError::Canceled { reason }, sql);
                 return (context.respond(refusal.response(&id)).await, refusal.code);

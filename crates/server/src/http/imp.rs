@@ -21,7 +21,7 @@ use super::exec::session;
 use super::multipart::{BadParts, Multipart, PartSink, disposition};
 use super::params::Params;
 use super::response::Response;
-use super::wire::BodyError;
+use super::wire::{BodyError, Probe};
 use super::{Flow, RequestContext};
 use crate::budget::OverBudget;
 use crate::copy::{CopyError, Ended, Upload};
@@ -161,11 +161,12 @@ async fn take(
     let rest = decompressor.finish()?;
     push(context, &mut receiving, rest).await?;
     let finish = receiving.finish();
+    let probe = Probe::of(context.head);
     tokio::select! {
         biased;
         ended = finish => ended,
         // Without a client to answer, the import is ended (imp-1).
-        () = context.wire.closed() => Err(Stopped::Disconnected),
+        () = context.wire.closed(probe) => Err(Stopped::Disconnected),
     }
 }
 
@@ -176,10 +177,11 @@ async fn push(
     receiving: &mut Receiving<'_>,
     bytes: Bytes,
 ) -> Result<(), Stopped> {
+    let probe = Probe::of(context.head);
     tokio::select! {
         biased;
         pushed = receiving.push(bytes) => pushed,
-        () = context.wire.closed() => Err(Stopped::Disconnected),
+        () = context.wire.closed(probe) => Err(Stopped::Disconnected),
     }
 }
 

@@ -6,6 +6,9 @@
 //!   one that sends little at a time holds a small one.
 //! - http_wire-3. An ambiguous head is refused: two lengths, a length and chunks, a transfer
 //!   encoding that is not `chunked`, not exactly one host.
+//! - http_wire-4. A client that has ended its side of the connection, as `nc -N` does, still gets
+//!   its answer; one that has closed the connection has gone. Both look the same until something is
+//!   written: the kernel of the second one answers with a reset.
 //!
 //! Heads are parsed by `httparse`. Not here: the meaning of requests.
 
@@ -16,10 +19,10 @@ use std::io;
 use std::mem;
 use std::time::Duration;
 
-use bytes::{Bytes, BytesMut};
+use bytes::{Buf, Bytes, BytesMut};
 use thiserror::Error;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::time::{Instant, sleep, timeout, timeout_at};
+use tokio::time::{Instant, sleep, sleep_until, timeout, timeout_at};
 
 use crate::socket::Socket;
 
@@ -34,8 +37,13 @@ const BODY_BUFFER_BYTES: usize = 256 << 10;
 const BUFFER_BYTES_MIN: usize = BODY_BUFFER_BYTES / 8;
 /// The most bytes of later requests that are read while a statement runs.
 const AHEAD_BYTES: usize = 64 << 10;
-/// The interval at which a connection whose buffer is full is checked for its end.
+/// The interval at which a connection whose buffer is full is checked for its end, and one whose
+/// client has ended its side for a reset.
 const CLOSED_TICK: Duration = Duration::from_millis(50);
+/// The time after the end of the client's side until it is probed: most statements end before.
+const PROBE_AFTER: Duration = Duration::from_millis(20);
+/// The interim answer that clients skip, wanted or not (RFC 9110, section 15.2).
+const CONTINUE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
 /// The longest time, and the most bytes, for which a connection is still read after its last
 /// answer, so that the client sees the answer before the connection is reset.
 const LINGER: Duration = Duration::from_secs(2);
@@ -56,6 +64,37 @@ pub(crate) struct Wire {
     buffer: BytesMut,
     heads: HeadReader,
     limits: WireLimits,
+    /// The number of bytes that were written.
+    written: u64,
+    /// The rest of an interim answer, which precedes all other bytes.
+    unsent: &'static [u8],
+    /// The end of the client's side, once it was seen.
+    end: Option<ClientEnd>,
+}
+
+/// The end of the client's side of a connection.
+#[derive(Clone, Copy, Debug)]
+struct ClientEnd {
+    seen: Instant,
+    /// The bytes that were written before.
+    written: u64,
+}
+
+/// The way to find out that a client which has ended its side has gone (http_wire-4).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Probe {
+    /// An interim answer is written.
+    Interim,
+    /// There is none: an answer has begun, or the protocol has no interim answers. Unless more of
+    /// the answer is written soon, the client counts as gone.
+    Absent,
+}
+
+impl Probe {
+    /// Returns the probe for a client that has received nothing of the answer to this request.
+    pub(crate) fn of(head: &Head) -> Probe {
+        if head.is_old { Probe::Absent } else { Probe::Interim }
+    }
 }
 
 /// The reason why a body could not be read.
@@ -90,7 +129,7 @@ impl Body {
                 return Ok(None);
             }
             if mem::take(&mut self.expects_continue) {
-                wire.write(&mut &b"HTTP/1.1 100 Continue\r\n\r\n"[..]).await?;
+                wire.write(&mut &CONTINUE[..]).await?;
             }
             match timeout(wire.limits.body_idle, wire.fill_body()).await {
                 Err(_) => return Err(BodyError::Slow),
@@ -104,7 +143,8 @@ impl Body {
 
 impl Wire {
     pub(crate) fn new(stream: Socket, limits: WireLimits) -> Wire {
-        Wire { stream, buffer: BytesMut::new(), heads: HeadReader::default(), limits }
+        let (buffer, heads) = (BytesMut::new(), HeadReader::default());
+        Wire { stream, buffer, heads, limits, written: 0, unsent: &[], end: None }
     }
 
     /// Returns the head of the next request; `None` at the end of the connection. The future can be
@@ -155,30 +195,69 @@ impl Wire {
         Ok(count)
     }
 
-    /// Waits until the client has closed its side. Reads at most `AHEAD_BYTES` of later requests.
-    pub(crate) async fn closed(&mut self) {
-        while self.buffer.len() < AHEAD_BYTES {
-            if matches!(self.fill(HEAD_BUFFER_BYTES).await, Ok(0) | Err(_)) {
+    /// Waits until the client has gone (http_wire-4). Reads at most `AHEAD_BYTES` of later
+    /// requests. The future can be dropped, and the call repeated.
+    pub(crate) async fn closed(&mut self, probe: Probe) {
+        let end = match self.end {
+            Some(end) => end,
+            None => {
+                if self.ended().await.is_err() {
+                    return;
+                }
+                let end = ClientEnd { seen: Instant::now(), written: self.written };
+                *self.end.insert(end)
+            }
+        };
+        sleep_until(end.seen + PROBE_AFTER).await;
+        if self.written == end.written {
+            match probe {
+                Probe::Interim => {
+                    self.unsent = CONTINUE;
+                    // Counts as written, so that it is written once.
+                    self.written += 1;
+                }
+                Probe::Absent => return,
+            }
+        }
+        while !self.unsent.is_empty() {
+            if matches!(self.stream.write_buf(&mut self.unsent).await, Ok(0) | Err(_)) {
                 return;
+            }
+        }
+        if self.stream.flush().await.is_err() {
+            return;
+        }
+        while !self.stream.is_reset() {
+            sleep(CLOSED_TICK).await;
+        }
+    }
+
+    /// Waits until the client has ended its side; an error if the connection has failed.
+    async fn ended(&mut self) -> io::Result<()> {
+        while self.buffer.len() < AHEAD_BYTES {
+            if self.fill(HEAD_BUFFER_BYTES).await? == 0 {
+                return Ok(());
             }
         }
         // Unread bytes hide the end, but not from the kernel.
         while !self.stream.is_closed() {
             sleep(CLOSED_TICK).await;
         }
+        Ok(())
     }
 
-    /// Returns true if the client has closed its side, without waiting.
-    pub(crate) fn is_closed(&self) -> bool {
-        self.stream.is_closed()
+    /// Returns true if the client has reset the connection, without waiting.
+    pub(crate) fn is_reset(&self) -> bool {
+        self.stream.is_reset()
     }
 
     /// Writes all bytes; each wait for the client lasts at most the idle timeout.
-    pub(crate) async fn write(&mut self, bytes: &mut (impl bytes::Buf + Send)) -> io::Result<()> {
+    pub(crate) async fn write(&mut self, bytes: &mut (impl Buf + Send)) -> io::Result<()> {
+        let mut bytes = Buf::chain(mem::take(&mut self.unsent), bytes);
         while bytes.has_remaining() {
-            match timeout(self.limits.idle, self.stream.write_buf(bytes)).await {
+            match timeout(self.limits.idle, self.stream.write_buf(&mut bytes)).await {
                 Ok(Ok(0)) => return Err(io::ErrorKind::WriteZero.into()),
-                Ok(Ok(_)) => {}
+                Ok(Ok(count)) => self.written += count as u64,
                 Ok(Err(error)) => return Err(error),
                 Err(_) => return Err(io::ErrorKind::TimedOut.into()),
             }

@@ -46,8 +46,7 @@ const KEY_BYTES: usize = 64;
 const MESSAGE_BYTES: usize = 1_024;
 /// The most bad lines that an answer lists.
 const ERRORS_SHOWN: usize = 100;
-/// The bytes of reserved text after which the connection is checked. A client that closes its side
-/// right after a small body gets its answer.
+/// The bytes of reserved text after which the connection is checked.
 const CHECK_BYTES: usize = 1 << 20;
 /// The most bytes of a body that are still read after it was refused, so that the connection can be
 /// used again.
@@ -529,7 +528,7 @@ impl Reading {
             services.ingest.shrink(reserved, self.parser.pending_bytes());
         }
         let is_ending = *context.server.phase.borrow() == Phase::Ending;
-        if is_ending || context.wire.is_closed() { Err(Stopped::Disconnected) } else { Ok(()) }
+        if is_ending || context.wire.is_reset() { Err(Stopped::Disconnected) } else { Ok(()) }
     }
 
     fn take_errors(&mut self) {

@@ -172,6 +172,43 @@ fn a_client_that_goes_ends_its_statement() {
     wait_until("both to end", || server.metric("tidegate_queries_running") == 0.0);
 }
 
+// Clients that end their side after a request, as `nc -N` does, were taken for gone: statements and
+// imports were cancelled, and large bodies of lines dropped.
+#[test]
+fn a_client_that_ends_its_side_gets_its_answer() {
+    let world = World::new();
+    let server = Server::start(&world);
+    let answer = |request: String| {
+        let mut stream = server.connect();
+        stream.write_all(request.as_bytes()).unwrap();
+        stream.shutdown(Shutdown::Write).unwrap();
+        let mut bytes = Vec::new();
+        stream.read_to_end(&mut bytes).unwrap();
+        // An answer that takes long follows an interim one.
+        let rest = bytes.strip_prefix(b"HTTP/1.1 100 Continue\r\n\r\n").unwrap_or(&bytes);
+        Answer::parse(rest).0
+    };
+    let post = |target: &str, ty: &str, body: &str| {
+        let bytes = body.len();
+        answer(format!(
+            "POST {target} HTTP/1.1\r\nHost: x\r\nContent-Type: {ty}\r\n\
+             Content-Length: {bytes}\r\n\r\n{body}"
+        ))
+    };
+    let sql = "select count(*) from generate_series(1, 1000) a, generate_series(1, 1000) b";
+    let get =
+        answer(format!("GET /exec?nm=true&query={} HTTP/1.1\r\nHost: x\r\n\r\n", encode(sql)));
+    assert_eq!(get.body, r#"{"dataset":[[1000000]],"count":1}"#, "http_wire-4");
+    let posted = post("/exec?nm=true", "text/plain", sql);
+    assert_eq!(posted.body, r#"{"dataset":[[1000000]],"count":1}"#, "http_wire-4");
+    let imported = post("/imp?name=t&fmt=json", "text/csv", "ts,v\n2025-03-01,1\n");
+    assert_eq!((imported.status, server.count("t")), (200, Some(1)), "{}", imported.body);
+    let text = "x".repeat(1_000);
+    let lines: String = (0..1_300).map(|ts| format!("m s=\"{text}\" {ts}\n")).collect();
+    let written = post("/write", "text/plain", &lines);
+    assert_eq!((written.status, server.count("m")), (204, Some(1_300)), "{}", written.body);
+}
+
 #[test]
 fn requests_of_a_connection_are_answered_in_their_order() {
     let world = World::new();
