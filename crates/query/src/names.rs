@@ -75,5 +75,5 @@ pub(crate) fn without_name(metadata: &HashMap<String, String>) -> HashMap<String
     metadata
 }
 
-/// The prefix of internal names, which no query can write.
+/// The prefix of internal names. No query can write one (query_text-4).
 pub(crate) const INTERNAL_PREFIX: char = '\u{1}';

@@ -23,7 +23,8 @@ use crate::numbers::{NEXT_NUMBER, column_number, number, sequence_name};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Kind {
-    /// Takes the id of a table and that of a column.
+    /// Takes the id of a table and that of a column. Only defaults call it: the statement that they
+    /// fill was allowed to write rows.
     NextNumber,
     /// Takes the name of a sequence.
     NextVal,
@@ -41,7 +42,10 @@ pub(crate) fn number_functions() -> impl Iterator<Item = &'static str> {
 /// A function on numbers, for the session that runs the statement.
 pub(crate) fn number_function(state: &SessionState, name: &str) -> Option<Arc<ScalarUDF>> {
     let (name, kind, signature) = match name {
-        NEXT_NUMBER => (NEXT_NUMBER, Kind::NextNumber, Signature::any(2, Volatility::Volatile)),
+        NEXT_NUMBER => {
+            let shown = "tidegate_next_number";
+            (shown, Kind::NextNumber, Signature::any(2, Volatility::Volatile))
+        }
         "nextval" => ("nextval", Kind::NextVal, Signature::any(1, Volatility::Volatile)),
         "setval" => ("setval", Kind::SetVal, Signature::variadic_any(Volatility::Volatile)),
         "currval" => ("currval", Kind::CurrVal, Signature::any(1, Volatility::Volatile)),

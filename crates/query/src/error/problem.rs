@@ -168,6 +168,9 @@ pub enum SyntaxError {
         /// The number of values.
         known: usize,
     },
+    /// A name begins with the prefix of internal names.
+    #[error("names that begin with the character U+0001 are reserved for the database")]
+    InternalName,
     /// An error of the parser of queries.
     #[error("{message}")]
     Query {

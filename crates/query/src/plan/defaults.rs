@@ -3,6 +3,7 @@
 //! - A default is planned anew for each statement, as if it stood in it: `now()` is that of the
 //!   statement. It reads no rows and no columns.
 //! - Defaults stand behind the columns that are given.
+//! - The next number of a column has no text: its call is a tree (`next_number`).
 
 use std::sync::Arc;
 
@@ -10,30 +11,54 @@ use datafusion::common::Result as PlanResult;
 use datafusion::execution::SessionState;
 use datafusion::logical_expr::logical_plan::Projection;
 use datafusion::logical_expr::{EmptyRelation, Expr, LogicalPlan};
-use datafusion::sql::sqlparser::ast::{Expr as SqlExpr, SelectItem, SetExpr};
-use tidegate_model::{Column, ColumnType};
+use datafusion::sql::sqlparser::ast::{Expr as SqlExpr, Query, SelectItem, SetExpr, Value};
+use tidegate_model::{Column, ColumnDefault, ColumnId, ColumnType, TableId};
 
 use super::purpose::{Fill, Purpose};
-use super::query_text::parse_query;
+use super::query_text::{QueryText, parse_query};
 use super::{PendingQuery, Snapshots, plan_on};
 use crate::error::{Error, Result};
+use crate::numbers::NEXT_NUMBER;
+use crate::sql::call::call_of;
 
 impl Fill {
     /// Returns the expression of the default in a query.
     pub(super) fn written(&self) -> Result<SqlExpr> {
-        let query = parse_query(&format!("SELECT {}", self.text), &[])?.statement;
-        let SetExpr::Select(select) = *query.body else { return Err(no_value()) };
-        match select.projection.into_iter().next() {
-            Some(SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. }) => {
-                Ok(expr)
-            }
-            _ => Err(no_value()),
-        }
+        let text = match &self.default {
+            ColumnDefault::NextNumber => return Ok(next_number(self.table, self.column.id)),
+            ColumnDefault::Expression(text) => text,
+        };
+        let mut query = parse_query(&format!("SELECT {text}"), &[])?.statement;
+        let value = value_in(&mut query)?;
+        Ok(std::mem::replace(value, SqlExpr::Value(Value::Null.into())))
     }
 
     /// Returns the planned value, in the type of the column.
     fn planned(&self, state: &SessionState) -> Result<Expr> {
-        value_of(state, &format!("SELECT {}", self.text), &self.column)
+        let text = match &self.default {
+            ColumnDefault::NextNumber => "SELECT NULL".to_owned(),
+            ColumnDefault::Expression(text) => format!("SELECT {text}"),
+        };
+        let mut query = parse_query(&text, &[])?;
+        if self.default == ColumnDefault::NextNumber {
+            *value_in(&mut query.statement)? = self.written()?;
+        }
+        value_of(state, &text, query, &self.column)
+    }
+}
+
+/// Returns the call that gives the next number of a column.
+fn next_number(table: TableId, column: ColumnId) -> SqlExpr {
+    let digits = [table.0.to_string(), column.0.to_string()];
+    call_of(NEXT_NUMBER, digits.map(|it| SqlExpr::Value(Value::Number(it, false).into())))
+}
+
+/// Returns the first item of a SELECT.
+fn value_in(query: &mut Query) -> Result<&mut SqlExpr> {
+    let SetExpr::Select(select) = query.body.as_mut() else { return Err(no_value()) };
+    match select.projection.first_mut() {
+        Some(SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. }) => Ok(expr),
+        _ => Err(no_value()),
     }
 }
 
@@ -42,8 +67,8 @@ fn no_value() -> Error {
 }
 
 /// Returns the one value of a query without tables, in the type of a column.
-fn value_of(state: &SessionState, text: &str, column: &Column) -> Result<Expr> {
-    let query = PendingQuery::new(state, text, parse_query(text, &[])?);
+fn value_of(state: &SessionState, text: &str, query: QueryText, column: &Column) -> Result<Expr> {
+    let query = PendingQuery::new(state, text, query);
     let columns = std::slice::from_ref(column);
     let purpose = Purpose { columns, ..Purpose::default() };
     let plan = plan_on(&Snapshots::new(), state, query, &purpose)?;
@@ -59,8 +84,9 @@ fn value_of(state: &SessionState, text: &str, column: &Column) -> Result<Expr> {
 
 /// Checks that a column of a type can have this default. `text` is a query for its value.
 pub(crate) fn check_default(state: &SessionState, text: &str, ty: ColumnType) -> Result<()> {
-    let column = Column { id: tidegate_model::ColumnId(0), name: "value".to_owned(), ty };
-    value_of(state, text, &column)
+    let column = Column { id: ColumnId(0), name: "value".to_owned(), ty };
+    parse_query(text, &[])
+        .and_then(|query| value_of(state, text, query, &column))
         .map(drop)
         .map_err(|error| super::error_positions::locate(text, error))
 }
@@ -86,10 +112,10 @@ pub(super) fn filled(
 
 #[cfg(test)]
 mod tests {
-    use tidegate_model::{ColumnDefault, TableId};
     use tidegate_storage::Snapshot;
 
     use super::*;
+    use crate::names::INTERNAL_PREFIX;
 
     #[test]
     fn columns_are_filled_that_are_not_given() {
@@ -103,11 +129,11 @@ mod tests {
         let given = &schema.columns()[..1];
         let texts = |given: &[Column]| {
             let fills = Fill::of_missing(&table, given);
-            fills.iter().map(|fill| fill.text.clone()).collect::<Vec<_>>()
+            fills.iter().map(|fill| fill.written().unwrap().to_string()).collect::<Vec<_>>()
         };
-        assert_eq!(texts(given), ["tidegate_next_number(7, 1)", "1 + 1"]);
+        assert!(NEXT_NUMBER.starts_with(INTERNAL_PREFIX));
+        let number = format!("\"{NEXT_NUMBER}\"(7, 1)");
+        assert_eq!(texts(given), [number.as_str(), "1 + 1"]);
         assert_eq!(texts(schema.columns()), [""; 0]);
-        let written = Fill::of_missing(&table, given)[1].written().unwrap();
-        assert_eq!(written.to_string(), "1 + 1");
     }
 }

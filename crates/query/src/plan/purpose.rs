@@ -6,7 +6,6 @@
 use tidegate_model::{Column, ColumnDefault, TableId};
 use tidegate_storage::Snapshot;
 
-use crate::numbers::next_number;
 use crate::parse::Name;
 
 /// The purpose of a planned query, besides its answer.
@@ -40,23 +39,15 @@ pub(crate) enum TargetRows {
 #[derive(Debug, Clone)]
 pub(crate) struct Fill {
     pub(crate) column: Column,
-    /// The text of an expression.
-    pub(super) text: String,
+    pub(super) table: TableId,
+    pub(super) default: ColumnDefault,
 }
 
 impl Fill {
-    fn new(table: TableId, column: &Column, default: &ColumnDefault) -> Fill {
-        let text = match default {
-            ColumnDefault::NextNumber => next_number(table, column.id),
-            ColumnDefault::Expression(text) => text.clone(),
-        };
-        Fill { column: column.clone(), text }
-    }
-
     /// Returns the column of a table with its default, if it has one.
     pub(super) fn of(table: &Snapshot, column: &Column) -> Option<Fill> {
-        let default = table.schema.default_of(column.id)?;
-        Some(Fill::new(table.table, column, default))
+        let default = table.schema.default_of(column.id)?.clone();
+        Some(Fill { column: column.clone(), table: table.table, default })
     }
 
     /// Returns the columns of a table that have a default and are not given.

@@ -5,6 +5,7 @@
 //! - query_text-2. `ts IN 'text'` is in the tree as the operator `tidegate.in`; `plan::coerce`
 //!   gives it a meaning.
 //! - query_text-3. `x = NULL` and `x != NULL` are in the tree as `IS [NOT] NULL`, with a notice.
+//! - query_text-4. No name that a statement writes begins with `INTERNAL_PREFIX`.
 //! - Clauses taken out of the text (`sql::clauses`) and tokens added to it do not move a position.
 //!
 //! The tree in the written case is used only for the names of the output columns (`names`).
@@ -44,6 +45,7 @@ use super::cache::{Lifted, ReplaceableValues, parameter_predicates};
 use super::parameters::{Parameter, Places, put_parameters};
 use crate::error::{ClauseProblem, Error, Result, SyntaxError};
 use crate::limits::NESTING_MAX;
+use crate::names::INTERNAL_PREFIX;
 use crate::pg_catalog::rewrite;
 use crate::position::{Position, position_at};
 use crate::sql::cast_names::name_subqueries_of_rows;
@@ -229,7 +231,28 @@ fn tokenize(sql: &str) -> Result<Vec<TokenWithSpan>> {
         tokens.pop();
     }
     size::check_tokens(sql, &tokens)?;
+    check_names(sql, &tokens)?;
     Ok(tokens)
+}
+
+/// Checks query_text-4. A text in single quotes is a name if it is called.
+fn check_names(sql: &str, tokens: &[TokenWithSpan]) -> Result<()> {
+    let is_space = |it: &&TokenWithSpan| matches!(it.token, Token::Whitespace(_));
+    for (at, token) in tokens.iter().enumerate() {
+        let is_internal = match &token.token {
+            Token::Word(word) => word.value.starts_with(INTERNAL_PREFIX),
+            Token::SingleQuotedString(text) if text.starts_with(INTERNAL_PREFIX) => {
+                let next = tokens[at + 1..].iter().find(|it| !is_space(it));
+                next.is_some_and(|next| next.token == Token::LParen)
+            }
+            _ => false,
+        };
+        if is_internal {
+            let position = position_at(sql, token.span.start);
+            return Err(Error::Syntax { position, what: SyntaxError::InternalName });
+        }
+    }
+    Ok(())
 }
 
 fn parse(sql: &str, tokens: Vec<TokenWithSpan>, read: Read<'_>) -> Result<Tree> {
@@ -496,6 +519,27 @@ mod tests {
             "SELECT watchid, \"ab c\" AS xy FROM hits AS h WHERE title = 'Abc'",
         );
         check("SELECT * FROM 'Hits'", "SELECT * FROM \"hits\"");
+    }
+
+    // The function that takes numbers of an identity was found by its name in any statement, for
+    // every role: a reader could use the numbers up.
+    #[test]
+    fn internal_names_cannot_be_written() {
+        let refused = "names that begin with the character U+0001 are reserved for the database";
+        for name in ["\"\u{1}next number\"", "\"\u{1}NEXT Number\"", "`\u{1}a`", "t.\"\u{1}a\""] {
+            let at = if name.starts_with('t') { 10 } else { 8 };
+            let expected = format!("error: line 1, column {at}: {refused}");
+            check(&format!("SELECT {name}(1, 0) FROM t"), &expected);
+        }
+        for call in ["'\u{1}next number'(1, 0)", "'\u{1}next number' /* */ (1, 0)"] {
+            let expected = format!("error: line 1, column 12: {refused}");
+            check(&format!("SELECT {{fn {call}}}"), &expected);
+        }
+        let inside = "SELECT ts, sum(v) FROM t SAMPLE BY 1h FILL(\"\u{1}next number\"(1, 0))";
+        check(inside, &format!("error: line 1, column 44: {refused}"));
+        check("SELECT '\u{1}text', ('\u{1}')", "SELECT '\u{1}text', ('\u{1}')");
+        let internal = format!("SELECT 1 AS \"{INTERNAL_PREFIX}key 0\"");
+        assert!(parse_query(&internal, &[]).is_err(), "query_text-4");
     }
 
     #[test]
