@@ -5,6 +5,7 @@
 //! which `server` derives from [`Error::condition`] and [`Error::class`].
 
 mod problem;
+mod pattern;
 mod condition;
 mod message;
 

@@ -11,6 +11,7 @@ use tidegate_filter::{Class as FilterClass, Error as FilterError};
 use tidegate_model::{ColumnType, SchemaError as BadSchema};
 use tidegate_storage::{Class, Error as StorageError};
 
+use super::pattern::pattern_problem;
 use super::{
     ClauseProblem, Error, SettingProblem, SyntaxError, TextProblem, ViewProblem, innermost,
 };
@@ -270,7 +271,8 @@ fn clause_condition(what: &ClauseProblem) -> Condition {
         | ClauseProblem::ValuesTooLarge { .. }
         | ClauseProblem::FrameTooLarge { .. }
         | ClauseProblem::TextsTooLong { .. }
-        | ClauseProblem::MatchTooLong { .. } => Condition::LimitExceeded,
+        | ClauseProblem::MatchTooLong { .. }
+        | ClauseProblem::PatternTooLarge { .. } => Condition::LimitExceeded,
         ClauseProblem::Operands { .. } | ClauseProblem::Argument { .. } => {
             Condition::UndefinedFunction
         }
@@ -309,6 +311,9 @@ fn is_no_space(error: &DataFusionError) -> bool {
 }
 
 fn engine_condition(error: &DataFusionError) -> Condition {
+    if let Some(problem) = pattern_problem(error) {
+        return clause_condition(&problem);
+    }
     match error {
         DataFusionError::External(foreign) => {
             let ours = foreign.downcast_ref::<Error>().map(Error::condition);

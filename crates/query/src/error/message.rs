@@ -7,6 +7,7 @@ use datafusion::common::DataFusionError;
 use tidegate_filter::Error as FilterError;
 use tidegate_model::Value;
 
+use super::pattern::pattern_problem;
 use super::{TextProblem, innermost, is_about_arguments};
 use crate::position::Position;
 
@@ -54,6 +55,9 @@ pub(super) struct Innermost<'a>(pub(super) &'a DataFusionError);
 impl fmt::Display for Innermost<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let error = innermost(self.0);
+        if let Some(problem) = pattern_problem(error) {
+            return problem.fmt(f);
+        }
         let message = match error {
             DataFusionError::NotImplemented(text)
             | DataFusionError::Internal(text)

@@ -377,6 +377,15 @@ pub enum ClauseProblem {
         /// The reason.
         reason: PatternProblem,
     },
+    /// A pattern needs too much memory when it is compiled.
+    #[error(
+        "a pattern is compiled to at most {bytes} bytes, and this one needs more: shorten it, or \
+         its counted repetitions"
+    )]
+    PatternTooLarge {
+        /// The limit.
+        bytes: usize,
+    },
     /// A regular expression is invalid.
     #[error("regex parse error: {reason}")]
     RegexpPattern {

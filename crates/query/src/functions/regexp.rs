@@ -176,10 +176,16 @@ impl Compiled {
             && !pattern.contains('|')
             && pattern.strip_suffix(".*$").is_some_and(|head| !head.ends_with('\\'));
         let problem = |error: regex::Error| {
-            let reason = error.to_string();
-            let reason = reason.lines().last().unwrap_or_default().trim();
-            let reason = reason.strip_prefix("error: ").unwrap_or(reason).to_owned();
-            Error::Clause { position: None, what: ClauseProblem::RegexpPattern { reason } }
+            let what = match error {
+                regex::Error::CompiledTooBig(bytes) => ClauseProblem::PatternTooLarge { bytes },
+                error => {
+                    let reason = error.to_string();
+                    let reason = reason.lines().last().unwrap_or_default().trim();
+                    let reason = reason.strip_prefix("error: ").unwrap_or(reason).to_owned();
+                    ClauseProblem::RegexpPattern { reason }
+                }
+            };
+            Error::Clause { position: None, what }
         };
         let head = text.strip_suffix(".*$").filter(|_| is_cut);
         let short = head.and_then(|head| Regex::new(head).ok());

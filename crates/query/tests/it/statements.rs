@@ -143,7 +143,7 @@ const ERRORS: &[(&str, &str)] = &[
     ),
     (
         "SELECT * FROM trades WHERE sym ~ '('",
-        "InvalidPattern: regex parse error: ( ^ error: unclosed group",
+        "InvalidPattern: regex parse error: unclosed group",
     ),
     (
         "SELECT * FROM trades WHERE ts IN '2025-13'",
