@@ -35,6 +35,7 @@ const UPLOAD: Route = Route { methods: &["POST"], ..READING };
 const READS_AND_POST: &[&str] = &["GET", "HEAD", "POST"];
 const JSON: &[&str] = &["application/json"];
 const PLAIN: &[&str] = &["text/plain"];
+const PLAIN_OR_JSON: &[&str] = &["text/plain", "application/json"];
 
 /// The route of paths that no other row has: the files of the console, or health.
 const CONSOLE: usize = 0;
@@ -52,11 +53,11 @@ pub(super) static ROUTES: [Route; 15] = [
     Route {
         paths: &["/health", "/health/ready"],
         access: Access::OPEN,
-        handler: Handler::Immediate(|context| status::ready(context.server)),
-        summary: "The health of the server",
+        handler: Handler::Immediate(status::ready),
+        summary: "The health of the server, in JSON if `Accept` names it",
         answers: &[
-            answer(200, "The server is ready.", PLAIN, None),
-            answer(503, "It is not ready; each line is a reason.", PLAIN, None),
+            answer(200, "The server is ready.", PLAIN_OR_JSON, None),
+            answer(503, "It is not ready, with the reasons.", PLAIN_OR_JSON, None),
         ],
         ..READING
     },
@@ -154,12 +155,7 @@ pub(super) static ROUTES: [Route; 15] = [
         parameters: status::CHECK_PARAMETERS,
         handler: Handler::Immediate(status::check),
         summary: "Check whether a table exists",
-        answers: &[answer(
-            200,
-            "Exists, or Does not exist.",
-            &["text/plain", "application/json"],
-            None,
-        )],
+        answers: &[answer(200, "Exists, or Does not exist.", PLAIN_OR_JSON, None)],
         ..READING
     },
     Route {

@@ -9,6 +9,7 @@ use tokio::task::spawn_blocking;
 use super::params::Params;
 use super::response::{JSON, Response, TEXT};
 use super::route::{ParameterPlace, ParameterSpec, ParameterType};
+use super::wire::Head;
 use super::{Flow, RequestContext};
 use crate::json::push_string;
 use crate::server_state::ServerState;
@@ -36,16 +37,49 @@ pub(super) fn settings() -> Response {
 }
 
 /// Describes the health of the server.
-pub(super) fn ready(server: &ServerState) -> Response {
-    let reasons = server.reasons_not_ready();
-    if reasons.is_empty() {
-        return Response::new(200, TEXT, "Status: Healthy\n");
+pub(super) fn ready(context: &RequestContext<'_>) -> Response {
+    let reasons = context.server.reasons_not_ready();
+    let response = match wants_json(context.head) {
+        true => Response::new(200, JSON, health_object(&reasons)),
+        false => Response::new(200, TEXT, health_lines(&reasons)),
+    };
+    let response = response.with("Vary", "Accept");
+    match reasons.is_empty() {
+        true => response,
+        false => Response { status: 503, ..response.with("Retry-After", "1") },
     }
-    let mut text = String::from("Status: Unhealthy\n");
+}
+
+/// Returns true if a client names JSON in `Accept`, as those of InfluxDB do.
+fn wants_json(head: &Head) -> bool {
+    let accepted = head.field("accept").unwrap_or_default();
+    let mut types = accepted.split(',').filter_map(|choice| choice.split(';').next());
+    types.any(|ty| ty.trim().eq_ignore_ascii_case("application/json"))
+}
+
+/// Returns the health in QuestDB's form, with a line for each reason.
+fn health_lines(reasons: &[&str]) -> String {
+    let status = if reasons.is_empty() { "Healthy" } else { "Unhealthy" };
+    let mut text = format!("Status: {status}\n");
     for reason in reasons {
         writeln!(text, "{reason}").expect("a String takes everything");
     }
-    Response::new(503, TEXT, text).with("Retry-After", "1")
+    text
+}
+
+/// Returns the health in InfluxDB's form, with a check for each reason.
+fn health_object(reasons: &[&str]) -> String {
+    let (status, message) = match reasons.is_empty() {
+        true => ("pass", "ready for queries and writes".to_owned()),
+        false => ("fail", reasons.join(", ")),
+    };
+    let check = |reason: &&str| format!("{{\"name\":\"{reason}\",\"status\":\"fail\"}}");
+    let checks = reasons.iter().map(check).collect::<Vec<_>>().join(",");
+    let version = env!("CARGO_PKG_VERSION");
+    format!(
+        "{{\"name\":\"tidegate\",\"message\":\"{message}\",\"status\":\"{status}\",\
+         \"checks\":[{checks}],\"version\":\"{version}\"}}"
+    )
 }
 
 /// Returns the metrics for Prometheus. Those of tables may have to be read from the disk first.
@@ -164,5 +198,19 @@ mod tests {
             assert!(TableCheck::of(params).table.is_none())
         });
         check_read(INFLUX_PARAMETERS, &[""], |params| assert!(!creates_database(params)));
+    }
+
+    #[test]
+    fn reasons_are_lines_or_checks() {
+        let reasons = ["memory", "disk_full"];
+        assert_eq!(health_lines(&reasons), "Status: Unhealthy\nmemory\ndisk_full\n");
+        let object = health_object(&reasons);
+        let expected = concat!(
+            r#"{"name":"tidegate","message":"memory, disk_full","status":"fail","#,
+            r#""checks":[{"name":"memory","status":"fail"},"#,
+            r#"{"name":"disk_full","status":"fail"}],"version":""#,
+        );
+        assert!(object.starts_with(expected) && object.ends_with("\"}"), "{object}");
+        assert!(health_object(&[]).contains(r#""status":"pass","checks":[],"#));
     }
 }

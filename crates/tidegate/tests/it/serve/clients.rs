@@ -86,6 +86,7 @@ from influxdb_client.client.write_api import SYNCHRONOUS
 from influxdb_client.rest import ApiException
 with InfluxDBClient(url=sys.argv[1], token='t', org='o', enable_gzip=True) as client:
     assert client.ping()
+    assert client.health().status == 'pass', client.health()
     with client.write_api(write_options=SYNCHRONOUS) as api:
         points = [Point('weather').tag('city', f'c {row % 7}').field('temp', row / 2)
                   .field('count', row).time(1_700_000_000_000 + row, WritePrecision.MS)

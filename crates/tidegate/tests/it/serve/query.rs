@@ -266,6 +266,12 @@ fn small_routes_answer() {
         let answer = server.get(path);
         assert_eq!((answer.status, answer.body.as_str()), (200, "Status: Healthy\n"), "{path}");
     }
+    // Clients of InfluxDB took the text for a server that is not healthy.
+    let accept = "Accept: text/html, application/json;q=0.9\r\n";
+    let health = server.request(&format!("GET /health HTTP/1.1\r\nHost: x\r\n{accept}"), b"");
+    let expected =
+        r#"{"name":"tidegate","message":"ready for queries and writes","status":"pass","#;
+    assert!(health.status == 200 && health.body.starts_with(expected), "{}", health.body);
     assert_eq!(server.get("/chk?j=nope").body, "Does not exist");
     assert_eq!(server.get("/chk?j=nope&f=json").body, r#"{"status":"Does not exist"}"#);
     assert_eq!(server.get("/chk").status, 400);
