@@ -639,7 +639,8 @@ mod tests {
     fn clauses_that_are_not_whole_are_refused_at_their_place() {
         check(
             "SELECT a FROM t SAMPLE BY h",
-            "error: line 1, column 27: expected a number and a unit, like 15m, found `h`",
+            "error: line 1, column 27: expected a number above zero and a unit, like 15m, \
+             found `h`",
         );
         check(
             "SELECT a FROM t SAMPLE BY 1q",

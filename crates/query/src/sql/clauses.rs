@@ -421,7 +421,7 @@ impl Lifter<'_> {
 
     /// Reads `1h`: a number and a unit, with a blank between them or without.
     fn span_of_time(&mut self, units: &str) -> Result<(u64, char)> {
-        let expected = "a number and a unit, like 15m";
+        let expected = "a number above zero and a unit, like 15m";
         let number = match self.peek().map(|token| &token.token) {
             Some(Token::Number(digits, _)) => digits.parse::<u64>().ok(),
             _ => None,
