@@ -10,28 +10,50 @@ use tidegate_model::is_system_table;
 /// The metadata key for the PostgreSQL type of a column.
 pub(crate) const PG_TYPE_KEY: &str = "tidegate.pg";
 
-/// The keywords of PostgreSQL that `quote_ident` quotes there: all that cannot name everything.
-const KEYWORDS: &str = "\
-    all analyse analyze and any array as asc asymmetric authorization between bigint binary \
-    bit boolean both case cast char character check coalesce collate collation column \
-    concurrently constraint create cross current_catalog current_date current_role \
-    current_schema current_time current_timestamp current_user dec decimal default deferrable \
-    desc distinct do else end except exists extract false fetch float for foreign freeze from \
-    full grant greatest group grouping having ilike in initially inner inout int integer \
-    intersect interval into is isnull join lateral leading least left like limit localtime \
-    localtimestamp national natural nchar none normalize not notnull null nullif numeric \
-    offset on only or order out outer overlaps overlay placing position precision primary real \
-    references returning right row select session_user setof similar smallint some substring \
-    symmetric table tablesample then time timestamp to trailing treat trim true union unique \
-    user using values varchar variadic verbose when where window with xmlattributes xmlconcat \
-    xmlelement xmlexists xmlforest xmlnamespaces xmlparse xmlpi xmlroot xmlserialize xmltable";
+/// The keywords of PostgreSQL that cannot name everything, by the code of their category: reserved
+/// ones, reserved ones that may name functions and types, and others that may not.
+pub(crate) const KEYWORDS: [(&str, &str); 3] = [
+    (
+        "R",
+        "\
+         all analyse analyze and any array as asc asymmetric both case cast check collate \
+         column constraint create current_catalog current_date current_role current_time \
+         current_timestamp current_user default deferrable desc distinct do else end except \
+         false fetch for foreign from grant group having in initially intersect into lateral \
+         leading limit localtime localtimestamp not null offset on only or order placing \
+         primary references returning select session_user some symmetric table then to trailing \
+         true union unique user using variadic when where window with",
+    ),
+    (
+        "T",
+        "\
+         authorization binary collation concurrently cross current_schema freeze full ilike \
+         inner is isnull join left like natural notnull outer overlaps right similar \
+         tablesample verbose",
+    ),
+    (
+        "C",
+        "\
+         between bigint bit boolean char character coalesce dec decimal exists extract float \
+         greatest grouping inout int integer interval least national nchar none normalize \
+         nullif numeric out overlay position precision real row setof smallint substring time \
+         timestamp treat trim values varchar xmlattributes xmlconcat xmlelement xmlexists \
+         xmlforest xmlnamespaces xmlparse xmlpi xmlroot xmlserialize xmltable",
+    ),
+];
+
+/// Those of them that name a column of an answer only behind AS.
+pub(crate) const KEYWORDS_BEHIND_AS: &str = "\
+    array as char character create except fetch for from grant group having intersect into \
+    isnull limit notnull offset on order overlaps precision returning to union where window \
+    with";
 
 /// Returns a name as SQL writes it: in double quotes if it needs them.
 pub(crate) fn quote_ident(name: &str) -> String {
     let is_plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
     let needs_none = name.chars().all(is_plain)
         && name.chars().next().is_some_and(|first| !first.is_ascii_digit())
-        && !KEYWORDS.split(' ').any(|word| word == name);
+        && !KEYWORDS.iter().any(|(_, words)| words.split(' ').any(|word| word == name));
     if needs_none { name.to_owned() } else { format!("\"{}\"", name.replace('"', "\"\"")) }
 }
 

@@ -16,7 +16,7 @@ use super::types::{self, TYPES};
 use crate::changes::{Changes, TemporaryTable};
 use crate::context::StatementContext;
 use crate::error::Result;
-use crate::names::TEMPORARY_SCHEMA;
+use crate::names::{KEYWORDS, KEYWORDS_BEHIND_AS, TEMPORARY_SCHEMA};
 use crate::oid::{FIRST_TABLE, table_oid};
 use crate::role::Role;
 use crate::running_queries::RunningQuery;
@@ -224,6 +224,7 @@ pub(super) fn rows(caller: &StatementContext, relation: &str, schema: &str) -> R
             tables.iter().flat_map(|view| dependencies(view, &tables)).collect()
         }
         "pg_description" => tables(database)?.iter().flat_map(descriptions).collect(),
+        "pg_get_keywords" => keywords(),
         "pg_language" => vec![Row::new().with("oid", 12_u32).with("lanname", "internal")],
         "pg_namespace" => {
             let own = temporary_schema(database).map(|oid| (TEMPORARY_SCHEMA, oid));
@@ -478,6 +479,30 @@ fn settings(caller: &StatementContext) -> Vec<Row> {
             .with("vartype", "string")
             .with("source", "session")
             .with("reset_val", setting.value.as_str())
+    };
+    all.into_iter().map(row).collect()
+}
+
+/// The keywords, except for those that can name everything.
+fn keywords() -> Vec<Row> {
+    let of_category = |(code, words): (&'static str, &'static str)| {
+        words.split(' ').map(move |word| (word, code))
+    };
+    let mut all = KEYWORDS.into_iter().flat_map(of_category).collect::<Vec<_>>();
+    all.sort_unstable();
+    let row = |(word, code): (&str, &str)| {
+        let is_label = !KEYWORDS_BEHIND_AS.split(' ').any(|it| it == word);
+        let category = match code {
+            "R" => "reserved",
+            "T" => "reserved (can be function or type name)",
+            _ => "unreserved (cannot be function or type name)",
+        };
+        Row::new()
+            .with("word", word)
+            .with("catcode", code)
+            .with("barelabel", is_label)
+            .with("catdesc", category)
+            .with("baredesc", if is_label { "can be bare label" } else { "requires AS" })
     };
     all.into_iter().map(row).collect()
 }

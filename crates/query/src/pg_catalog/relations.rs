@@ -241,6 +241,7 @@ const RELATIONS: &[Relation] = &[
          srvacl aclitem[]?, srvoptions text[]?",
     ),
     pg("pg_foreign_table", "ftrelid oid, ftserver oid, ftoptions text[]?"),
+    pg("pg_get_keywords", "word text, catcode char, barelabel bool, catdesc text, baredesc text"),
     pg(
         "pg_index",
         "indexrelid oid, indrelid oid, indnatts int2, indnkeyatts int2, indisunique bool, \
