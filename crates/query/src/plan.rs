@@ -26,6 +26,7 @@ mod subscripts;
 mod subqueries;
 mod multisets;
 mod set_keys;
+mod aggregate_orders;
 mod declared;
 mod recursive;
 mod empty_subqueries;
@@ -346,6 +347,7 @@ fn plan_with(
     }
     let plan = stored(plan, purpose)?;
     let plan = set_keys::with_set_keys(plan, Keys::Calculated)?;
+    let plan = aggregate_orders::with_own_orders(plan)?;
     let plan = first_last::resolve_first_last(coerce::convert_literals(plan)?)?;
     let plan = fine_times::with_floored_casts(plan)?;
     let plan = recursive::with_alike_terms(plan)?;

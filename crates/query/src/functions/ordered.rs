@@ -154,16 +154,16 @@ struct Values {
     buffer: ValueBuffer,
 }
 
-/// The values of a group without NULL.
+/// The values of a group.
 #[derive(Debug, Default)]
-struct ValueBuffer {
+pub(super) struct ValueBuffer {
     arrays: Vec<ArrayRef>,
     /// The memory of the arrays (ordered-2).
     bytes: usize,
 }
 
 impl ValueBuffer {
-    fn push(&mut self, values: ArrayRef) -> Result<()> {
+    pub(super) fn push(&mut self, values: ArrayRef) -> Result<()> {
         let shared = values.get_array_memory_size();
         let values = match (shared as u64).saturating_sub(SLACK_BYTES) <= 2 * bytes_of(&values) {
             true => values,
@@ -172,6 +172,20 @@ impl ValueBuffer {
         self.bytes = self.bytes.saturating_add(values.get_array_memory_size());
         self.arrays.push(values);
         Ok(())
+    }
+
+    /// Returns the values as one array of their type.
+    pub(super) fn all(&self, ty: &DataType) -> Result<ArrayRef> {
+        let arrays = self.arrays.iter().map(AsRef::as_ref).collect::<Vec<&dyn Array>>();
+        match arrays.as_slice() {
+            [] => Ok(datafusion::arrow::array::new_empty_array(ty)),
+            arrays => Ok(concat(arrays)?),
+        }
+    }
+
+    /// Returns the memory of the values.
+    pub(super) fn size(&self) -> usize {
+        self.arrays.capacity() * size_of::<ArrayRef>() + self.bytes
     }
 }
 
@@ -189,14 +203,6 @@ fn copied(values: &ArrayRef) -> Result<ArrayRef> {
 }
 
 impl Values {
-    fn all(&self) -> Result<ArrayRef> {
-        let arrays = self.buffer.arrays.iter().map(AsRef::as_ref).collect::<Vec<&dyn Array>>();
-        match arrays.as_slice() {
-            [] => Ok(datafusion::arrow::array::new_empty_array(&self.ty)),
-            arrays => Ok(concat(arrays)?),
-        }
-    }
-
     fn push_not_null(&mut self, values: &ArrayRef) -> Result<()> {
         let values = if values.null_count() == 0 {
             Arc::clone(values)
@@ -224,13 +230,13 @@ impl Accumulator for Values {
     }
 
     fn state(&mut self) -> Result<Vec<ScalarValue>> {
-        let list = SingleRowListArrayBuilder::new(self.all()?).build_list_scalar();
+        let list = SingleRowListArrayBuilder::new(self.buffer.all(&self.ty)?).build_list_scalar();
         Ok(vec![list])
     }
 
     fn evaluate(&mut self) -> Result<ScalarValue> {
         let null = ScalarValue::try_from(&self.ty)?;
-        let values = self.all()?;
+        let values = self.buffer.all(&self.ty)?;
         let (Some(fraction), false) = (self.fraction, values.is_empty()) else { return Ok(null) };
         check_canceled()?;
         let options = SortOptions { descending: self.descending, nulls_first: false };
@@ -259,8 +265,7 @@ impl Accumulator for Values {
     }
 
     fn size(&self) -> usize {
-        let ValueBuffer { arrays, bytes } = &self.buffer;
-        size_of::<Values>() + arrays.capacity() * size_of::<ArrayRef>() + bytes
+        size_of::<Values>() + self.buffer.size()
     }
 }
 
