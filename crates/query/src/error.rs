@@ -222,7 +222,7 @@ pub enum Error {
         similar: Option<String>,
     },
     /// A statement names a column that several tables have.
-    #[error("{}column `{column}` could be that of several tables", At(*.position))]
+    #[error("{}column `{column}` could be one of several columns", At(*.position))]
     AmbiguousColumn {
         /// The position of the name.
         position: Option<Position>,

@@ -99,3 +99,15 @@ pub(crate) fn without_name(metadata: &HashMap<String, String>) -> HashMap<String
 
 /// The prefix of internal names. No query can write one (query_text-4).
 pub(crate) const INTERNAL_PREFIX: char = '\u{1}';
+
+/// Returns the name in plans of the column at a place of a subquery whose name another column there
+/// has, too: no statement finds it.
+pub(crate) fn hidden_name(at: usize, name: &str) -> String {
+    format!("{INTERNAL_PREFIX}hidden {at} {name}")
+}
+
+/// Returns the name of a column that is hidden in plans (`hidden_name`).
+pub(crate) fn name_of_hidden(column: &str) -> Option<&str> {
+    let rest = column.strip_prefix(INTERNAL_PREFIX)?.strip_prefix("hidden ")?;
+    rest.split_once(' ').map(|(_, name)| name)
+}

@@ -76,7 +76,7 @@ use crate::cancel::CancelState;
 use crate::changes::Changes;
 use crate::context::StatementContext;
 use crate::error::{Error, Result};
-use crate::names::{NAME_KEY, table_name, without_name};
+use crate::names::{NAME_KEY, name_of_hidden, table_name, without_name};
 use crate::parse::Name;
 use crate::plan::tables::view_scope::ViewScope;
 use crate::scan::order::in_table_order;
@@ -478,11 +478,12 @@ fn read_by_temporary_views(
 fn output_names(names: &OutputNames, schema: &DFSchema) -> Vec<String> {
     let name_of = |field: &Arc<Field>| {
         let stored = field.metadata().get(NAME_KEY).cloned();
+        let name = name_of_hidden(field.name()).unwrap_or(field.name());
         let is_same = |stored: &String| {
-            let number = field.name().strip_prefix(&stored.to_lowercase());
+            let number = name.strip_prefix(&stored.to_lowercase());
             number.is_some_and(|number| number.is_empty() || is_repetition(number))
         };
-        (field.name().clone(), stored.filter(is_same))
+        (name.to_owned(), stored.filter(is_same))
     };
     names.resolve(&schema.fields().iter().map(name_of).collect::<Vec<_>>())
 }

@@ -10,6 +10,7 @@ use tidegate_model::{ColumnType, Value};
 use tidegate_storage::Error as StorageError;
 
 use crate::error::{ClauseProblem, Condition, Error, TextProblem, innermost, is_about_arguments};
+use crate::names::name_of_hidden;
 use crate::parse::{Token, TokenKind, column_type, tokenize};
 use crate::position::Position;
 
@@ -205,6 +206,14 @@ fn written_place(sql: &str, message: &str) -> Option<Position> {
 fn no_such_column(sql: &str, field: &Column, valid_fields: &[Column]) -> Error {
     let position = column_position(sql, field);
     let column = written_name(sql, position, field);
+    let is_repeated = |valid: &Column| {
+        let of = field.relation.as_ref();
+        let is_it = name_of_hidden(&valid.name) == Some(field.name.as_str());
+        is_it && of.is_none_or(|of| valid.relation.as_ref() == Some(of))
+    };
+    if valid_fields.iter().any(is_repeated) {
+        return Error::AmbiguousColumn { position, column };
+    }
     let similar = valid_fields.iter().map(|valid| valid.name.as_str());
     let similar = similar.map(|name| (distance(name, &field.name), name));
     let is_close = |(distance, _): &(usize, &str)| *distance <= DISTANCE_MAX;

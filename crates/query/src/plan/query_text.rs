@@ -8,13 +8,15 @@
 //! - query_text-4. No name that a statement writes begins with `INTERNAL_PREFIX`.
 //! - Clauses taken out of the text (`sql::clauses`) and tokens added to it do not move a position.
 //!
-//! The tree in the written case is used only for the names of the output columns (`names`).
+//! The tree in the written case is used only for the names of the output columns (`names`). Columns
+//! inside the statement get theirs in the tree (`inner_names`).
 
 mod tokens;
 mod forms;
 mod relative;
 mod item_names;
 mod names;
+mod inner_names;
 mod size;
 mod windows;
 mod lag_defaults;
@@ -59,6 +61,7 @@ use distinct_on::write_out_keys;
 use forms::{rewrite_form, rewrite_select};
 use grouping_sets::write_out_sets;
 use having::make_one_group;
+use inner_names::name_inner_columns;
 use lag_defaults::write_out_default;
 use names::{name_items_beside_wildcards, number_repeated_items};
 use outer_values::write_out_rows;
@@ -154,6 +157,7 @@ pub(super) fn parse_tokens(
     let mut query = parse(sql, tokens, read)?.query;
     check_size(sql, &query)?;
     let replaceable = replaceable(sql, &query, &places, parameters);
+    name_inner_columns(sql, &mut query).map_err(|error| *error)?;
     number_hidden_names(&mut query);
     rewrite(&mut query);
     let mut lifter = Lifter { sql, parameters: places, written_rows: 0, notices: Vec::new() };

@@ -562,11 +562,11 @@ mod tests {
     fn names_that_may_be_several_columns_are_refused() {
         check(
             "SELECT (SELECT max(K) FROM l, r) FROM m",
-            "error: line 1, column 20: column `K` could be that of several tables",
+            "error: line 1, column 20: column `K` could be one of several columns",
         );
         check(
             "SELECT 1 FROM l JOIN r ON l.k = r.k JOIN m USING (k)",
-            "error: line 1, column 51: column `k` could be that of several tables",
+            "error: line 1, column 51: column `k` could be one of several columns",
         );
         check(
             "SELECT 1 FROM l JOIN r USING (a)",

@@ -93,8 +93,8 @@ const ERRORS: &[(&str, &str)] = &[
     ),
     (
         "SELECT a.n FROM trades a, trades b WHERE n = 1",
-        "AmbiguousName at 1:10: line 1, column 10: column `n` could be that of several \
-                    tables",
+        "AmbiguousName at 1:10: line 1, column 10: column `n` could be one of several \
+                    columns",
     ),
     (
         "SELECT trades.n FROM trades a",

@@ -116,29 +116,49 @@ fn number_repeated(names: Vec<ResultName>) -> Vec<String> {
 /// requires names to differ, and calls `x::INT` just `x`. So is an item named that differs from one
 /// before it in the spelling alone: `1.10, 1.100`.
 pub(super) fn number_repeated_items(items: &mut [SelectItem]) {
-    let mut seen: HashMap<String, usize> = HashMap::new();
+    let name_of = |item: &SelectItem| match item {
+        SelectItem::UnnamedExpr(expr) => Some((written_name(expr), has_cast_name(expr))),
+        SelectItem::ExprWithAlias { alias, .. } => Some((alias.value.clone(), false)),
+        _ => None,
+    };
+    let mut taken = items.iter().filter_map(name_of).map(|(name, _)| name).collect::<HashSet<_>>();
+    let mut counts: HashMap<String, usize> = HashMap::new();
     let respelled = respelled(items);
     for (item, is_respelled) in items.iter_mut().zip(respelled) {
-        let (name, is_cast) = match &*item {
-            SelectItem::UnnamedExpr(expr) => (written_name(expr), has_cast_name(expr)),
-            SelectItem::ExprWithAlias { alias, .. } => (alias.value.clone(), false),
-            _ => continue,
-        };
-        let count = seen.entry(name.clone()).or_default();
-        *count += 1;
-        if *count == 1 && !is_cast && !is_respelled {
-            continue;
-        }
-        let name = if *count == 1 { name } else { format!("{name}_{count}") };
-        let alias = Ident::with_quote('"', name);
-        let null = SelectItem::UnnamedExpr(Expr::Value(Value::Null.into()));
-        *item = match std::mem::replace(item, null) {
-            SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } => {
-                SelectItem::ExprWithAlias { expr, alias }
+        let Some((name, is_cast)) = name_of(item) else { continue };
+        match counts.get_mut(&name) {
+            Some(count) => give_alias(item, next_name(&name, count, &mut taken)),
+            None => {
+                counts.insert(name.clone(), 1);
+                if is_cast || is_respelled {
+                    give_alias(item, name);
+                }
             }
-            other => other,
-        };
+        }
     }
+}
+
+/// Returns `x_2`, or the next such name that is not taken. `count` is the last number given, or 1.
+pub(super) fn next_name(name: &str, count: &mut usize, taken: &mut HashSet<String>) -> String {
+    loop {
+        *count += 1;
+        let numbered = format!("{name}_{count}");
+        if taken.insert(numbered.clone()) {
+            return numbered;
+        }
+    }
+}
+
+/// Gives an item a name.
+pub(super) fn give_alias(item: &mut SelectItem, name: String) {
+    let null = SelectItem::UnnamedExpr(Expr::Value(Value::Null.into()));
+    let alias = Ident::with_quote('"', name);
+    *item = match std::mem::replace(item, null) {
+        SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } => {
+            SelectItem::ExprWithAlias { expr, alias }
+        }
+        other => other,
+    };
 }
 
 /// Returns true for each item that another before it equals, but for the spelling of constants, for
@@ -342,10 +362,18 @@ mod tests {
             ("rank() OVER (ORDER BY a)", "rank"),
             ("A::INT", "A"),
             ("'5'::INT", "int4"),
+            ("'5'::INT::TEXT", "text"),
+            ("'{5}'::INT[]", "int4"),
+            ("'2025-01-01'::TIMESTAMPTZ", "timestamptz"),
+            ("'t'::pg_catalog.Regclass", "regclass"),
+            ("INTERVAL '1 day'", "interval"),
+            ("ROW(a, b)", "row"),
+            ("NOT a", "NOT a"),
             ("DATE '2025-01-01'", "date"),
             ("lower(a)::text", "lower"),
             ("CASE WHEN a THEN 1 END", "case"),
             ("CASE WHEN a THEN 1 ELSE b END", "b"),
+            ("CASE WHEN a THEN 1 ELSE '2'::INT END", "case"),
             ("extract(year FROM a)", "extract"),
             ("trim(a)", "btrim"),
             ("EXISTS (SELECT 1)", "exists"),
@@ -367,6 +395,13 @@ mod tests {
         let planned = [("a", None), ("b", None), ("c", None)];
         check_names("SELECT max(v), min(v) AS max, max(w) FROM t", &planned, "max_2, max, max_3");
         check_names("SELECT count(*), count(*), 2 AS count_2", &planned, "count, count_3, count_2");
+    }
+
+    #[test]
+    fn a_repeated_name_gets_no_number_that_another_has() {
+        let query = parse_query("SELECT 1 AS a_2, 2 AS a, 3 AS a, 4 AS a", &[]).unwrap().statement;
+        let expected = "SELECT 1 AS a_2, 2 AS a, 3 AS \"a_3\", 4 AS \"a_4\"";
+        assert_eq!(query.to_string(), expected);
     }
 
     #[test]
