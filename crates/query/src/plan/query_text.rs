@@ -57,7 +57,7 @@ use crate::sql::row_values::compare_row_values;
 use bare_names::qualify_wildcards;
 use column_lists::call_list_of_columns;
 use constant_keys::{cast_parameters_of_groups, drop_parameters_of_order};
-use distinct_on::write_out_keys;
+use distinct_on::{number_distinct_keys, write_out_keys};
 use forms::{rewrite_form, rewrite_select};
 use grouping_sets::write_out_sets;
 use having::make_one_group;
@@ -354,6 +354,7 @@ impl VisitorMut for Lifter<'_> {
         if let Err(error) = write_out_keys(self.sql, query) {
             return ControlFlow::Break(error);
         }
+        number_distinct_keys(query);
         if let Some(column) = limit_column(query) {
             let position = Some(position_at(self.sql, column.span.start));
             let error = Error::Clause { position, what: ClauseProblem::LimitColumn };

@@ -1,12 +1,15 @@
-//! Keys of DISTINCT ON as PostgreSQL reads them.
+//! Keys of DISTINCT ON, and of ORDER BY beside DISTINCT, as PostgreSQL reads them.
 //!
 //! - distinct_on-1. A number is the column of that position in the SELECT list, as in ORDER BY.
 //!   DataFusion takes it for a constant.
 //! - distinct_on-2. The keys may stand in another order than in ORDER BY, which begins with them,
 //!   or has some of them only. DataFusion wants them in the same order.
+//! - distinct_on-3. A calculated key of ORDER BY beside DISTINCT is the number of the item that it
+//!   equals. DataFusion looks for the columns that the key reads in the list.
 
 use datafusion::sql::sqlparser::ast::{
-    Distinct, Expr, OrderByExpr, OrderByKind, OrderByOptions, Query, SelectItem, SetExpr, Value,
+    Distinct, Expr, OrderBy, OrderByExpr, OrderByKind, OrderByOptions, Query, SelectItem, SetExpr,
+    Value,
 };
 use datafusion::sql::sqlparser::tokenizer::Span;
 
@@ -30,6 +33,41 @@ pub(super) fn write_out_keys(sql: &str, query: &mut Query) -> Result<(), Box<Err
         order.extend(added);
     }
     Ok(())
+}
+
+/// Writes the keys of ORDER BY that are items of a SELECT DISTINCT as their numbers (distinct_on-3).
+pub(super) fn number_distinct_keys(query: &mut Query) {
+    let SetExpr::Select(select) = query.body.as_ref() else { return };
+    let Some(OrderBy { kind: OrderByKind::Expressions(keys), .. }) = &mut query.order_by else {
+        return;
+    };
+    if select.distinct != Some(Distinct::Distinct) {
+        return;
+    }
+    for key in keys {
+        let is_plain = matches!(
+            inside(&key.expr),
+            Expr::Identifier(_) | Expr::CompoundIdentifier(_) | Expr::Value(_)
+        );
+        if !is_plain && let Some(place) = place_of(&key.expr, &select.projection) {
+            key.expr = Expr::Value(Value::Number(place.to_string(), false).into());
+        }
+    }
+}
+
+/// Returns the number of the item that an expression equals, unless `*` comes before it.
+fn place_of(expr: &Expr, items: &[SelectItem]) -> Option<usize> {
+    for (at, item) in items.iter().enumerate() {
+        let (SelectItem::UnnamedExpr(listed) | SelectItem::ExprWithAlias { expr: listed, .. }) =
+            item
+        else {
+            return None;
+        };
+        if inside(listed) == inside(expr) {
+            return Some(at + 1);
+        }
+    }
+    None
 }
 
 /// Returns the keys in the order of ORDER BY, and the keys to add to that; `None` if it does not
@@ -150,6 +188,27 @@ mod tests {
             "error: line 1, column 21: DISTINCT ON with the number of a column of * (its name is \
              supported) is not supported yet"
         });
+    }
+
+    #[test]
+    fn calculated_keys_are_items_of_the_list() {
+        let check = |sql: &str, expected: &str| {
+            let parser = Parser::new(&PostgreSqlDialect {});
+            let mut query = parser.try_with_sql(sql).unwrap().parse_query().unwrap();
+            number_distinct_keys(&mut query);
+            assert_eq!(query.to_string(), expected, "distinct_on-3: {sql}");
+        };
+        check(
+            "SELECT DISTINCT a, lower(b) AS l, a + 1 FROM t ORDER BY (a + 1) DESC, lower(b), a, l",
+            "SELECT DISTINCT a, lower(b) AS l, a + 1 FROM t ORDER BY 3 DESC, 2, a, l",
+        );
+        for same in [
+            "SELECT DISTINCT *, a + 1 FROM t ORDER BY a + 1",
+            "SELECT DISTINCT a + 1 FROM t ORDER BY a + 2, 1",
+            "SELECT a + 1 FROM t ORDER BY a + 1",
+        ] {
+            check(same, same);
+        }
     }
 
     #[test]
