@@ -12,6 +12,7 @@
 
 use std::fmt::Debug;
 use std::io::Read;
+use std::ops::Range;
 use std::os::fd::RawFd;
 use std::path::Path;
 use std::sync::Arc;
@@ -173,6 +174,11 @@ pub trait DiskFile: Send + Sync + Debug {
 
     /// The whole file as it is now, read-only.
     fn map(&self) -> Result<Mapping>;
+
+    /// A range of the file as it is now, read-only. Bytes outside of it may change later.
+    ///
+    /// The range must not end after the file.
+    fn map_range(&self, range: Range<u64>) -> Result<Mapping>;
 
     /// The descriptor, for queues that call the kernel directly; `None` on a simulated disk.
     fn raw_fd(&self) -> Option<RawFd>;

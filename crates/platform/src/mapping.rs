@@ -1,8 +1,9 @@
 //! Memory mapping of a file, read-only.
 //!
 //! - mapping-1. The bytes of a mapping stay at their address while any clone of it lives.
-//! - mapping-2. A mapped file is immutable: its owner writes to it no more and never truncates it.
-//!   If another process does, or the disk fails, reading raises SIGBUS; see `mapping/sigbus.rs`.
+//! - mapping-2. Mapped bytes are immutable: the owner of the file does not write to them any more
+//!   and never cuts them off. If another process does, or the disk fails, reading raises SIGBUS;
+//!   see `mapping/sigbus.rs`.
 //! - mapping-3. A process has at most `MAPPINGS_MAX` mappings of files; further files are read into
 //!   memory. The kernel limits the mappings of a process, to 65,530 by default, and a process at
 //!   that limit can neither allocate memory nor start threads.
@@ -21,12 +22,12 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use memmap2::{Advice, Mmap};
+use memmap2::{Advice, Mmap, MmapOptions};
 
 pub use self::sigbus::install_sigbus_handler;
 
-/// The bytes of a whole file, as they were when it was mapped. A clone is another reference to
-/// the same bytes.
+/// The bytes of a file, or of a range of it, as they were when it was mapped. A clone is another
+/// reference to the same bytes.
 #[derive(Clone)]
 pub struct Mapping(Source);
 
@@ -54,19 +55,25 @@ struct FileMapping {
 impl Mapping {
     /// Maps all of `file`; a message about SIGBUS names `path`.
     pub(crate) fn of_file(file: &File, path: &Path) -> io::Result<Mapping> {
-        Mapping::within(file, path, MAPPINGS_MAX)
+        Mapping::of_range(file, path, 0..file.metadata()?.len())
     }
 
-    /// Maps `file` unless there are `max` mappings already (mapping-3).
-    fn within(file: &File, path: &Path, max: usize) -> io::Result<Mapping> {
-        if max <= MAPPINGS.load(Ordering::Relaxed) {
-            return read(file);
-        }
-        // SAFETY: the file is not changed while it is mapped (mapping-2).
-        let pages = unsafe { Mmap::map(file)? };
-        if pages.is_empty() {
+    /// As `of_file`, for a range of the file, which must not end after it.
+    pub(crate) fn of_range(file: &File, path: &Path, range: Range<u64>) -> io::Result<Mapping> {
+        Mapping::within(file, path, range, MAPPINGS_MAX)
+    }
+
+    /// Maps a range of `file` unless there are `max` mappings already (mapping-3).
+    fn within(file: &File, path: &Path, range: Range<u64>, max: usize) -> io::Result<Mapping> {
+        if range.is_empty() {
             return Ok(Mapping::from(&[][..]));
         }
+        let bytes = usize::try_from(range.end - range.start).map_err(io::Error::other)?;
+        if max <= MAPPINGS.load(Ordering::Relaxed) {
+            return read(file, range.start, bytes);
+        }
+        // SAFETY: these bytes of the file are not changed while they are mapped (mapping-2).
+        let pages = unsafe { MmapOptions::new().offset(range.start).len(bytes).map(file)? };
         // Readers request read-ahead themselves: the neighbours of a page often belong to other
         // columns.
         let _ = pages.advise(Advice::Random);
@@ -91,13 +98,12 @@ impl Mapping {
     }
 }
 
-/// The bytes of a file as they are now, in memory.
-fn read(file: &File) -> io::Result<Mapping> {
-    let bytes = usize::try_from(file.metadata()?.len()).map_err(io::Error::other)?;
+/// Bytes of a file as they are now, in memory.
+fn read(file: &File, offset: u64, bytes: usize) -> io::Result<Mapping> {
     let mut read = Vec::new();
     read.try_reserve_exact(bytes)?;
     read.resize(bytes, 0);
-    file.read_exact_at(&mut read, 0)?;
+    file.read_exact_at(&mut read, offset)?;
     Ok(Mapping::from(Arc::<[u8]>::from(read)))
 }
 
@@ -160,10 +166,28 @@ mod tests {
         let path = dir.path().join("file");
         std::fs::write(&path, b"some bytes").unwrap();
         let file = File::open(&path).unwrap();
-        let mapped = Mapping::within(&file, &path, usize::MAX).unwrap();
-        assert!(mapped.is_file_backed());
-        // Other tests may have mappings too.
-        let read = Mapping::within(&file, &path, 1).unwrap();
-        assert!(!read.is_file_backed() && *read == *mapped, "mapping-3");
+        for range in [0..10, 5..10, 5..7] {
+            let mapped = Mapping::within(&file, &path, range.clone(), usize::MAX).unwrap();
+            assert!(mapped.is_file_backed());
+            // Other tests may have mappings too.
+            let read = Mapping::within(&file, &path, range, 1).unwrap();
+            assert!(!read.is_file_backed() && *read == *mapped, "mapping-3");
+        }
+    }
+
+    #[test]
+    fn a_range_need_not_begin_with_a_page() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("file");
+        let bytes: Vec<u8> = (0..20_000_u32).map(|n| n.to_le_bytes()[0] ^ 7).collect();
+        std::fs::write(&path, &bytes).unwrap();
+        let file = File::open(&path).unwrap();
+        for range in [0..20_000, 1..2, 4_095..4_097, 4_096..8_192, 9_999..20_000, 5..5] {
+            let (start, end) = (usize::try_from(range.start), usize::try_from(range.end));
+            let expected = &bytes[start.unwrap()..end.unwrap()];
+            let mapping = Mapping::of_range(&file, &path, range).unwrap();
+            assert_eq!(&*mapping, expected);
+            mapping.will_need(0..mapping.len());
+        }
     }
 }

@@ -10,6 +10,7 @@
 
 use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
 use std::io::{self, Read};
+use std::ops::Range;
 use std::os::fd::{AsRawFd, RawFd};
 use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt, fchown, lchown};
 use std::path::{Path, PathBuf};
@@ -436,6 +437,10 @@ impl DiskFile for RealFile {
 
     fn map(&self) -> Result<Mapping> {
         Mapping::of_file(&self.file, &self.path).map_err(Error::io("mmap", &self.path))
+    }
+
+    fn map_range(&self, range: Range<u64>) -> Result<Mapping> {
+        Mapping::of_range(&self.file, &self.path, range).map_err(Error::io("mmap", &self.path))
     }
 
     fn raw_fd(&self) -> Option<RawFd> {

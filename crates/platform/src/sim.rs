@@ -26,6 +26,7 @@ mod tree;
 use std::collections::BTreeSet;
 use std::fmt;
 use std::io;
+use std::ops::Range;
 use std::os::fd::RawFd;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -509,6 +510,14 @@ impl SimFile {
     }
 }
 
+/// A range of a file, which must be there.
+fn copied(bytes: &SimBytes, range: Range<u64>) -> Mapping {
+    let mut copy = vec![0; usize_of(range.end - range.start)];
+    let got = bytes.read(&mut copy, range.start);
+    assert_eq!(got, copy.len(), "a mapping does not end after its file");
+    Mapping::from(Arc::<[u8]>::from(copy))
+}
+
 impl DiskFile for SimFile {
     fn path(&self) -> &Path {
         &self.path
@@ -574,12 +583,11 @@ impl DiskFile for SimFile {
     }
 
     fn map(&self) -> Result<Mapping> {
-        self.read(SimCall::Map, |bytes| {
-            let mut copy = vec![0; usize_of(bytes.len())];
-            let got = bytes.read(&mut copy, 0);
-            assert_eq!(got, copy.len(), "nobody cuts the file meanwhile");
-            Mapping::from(Arc::<[u8]>::from(copy))
-        })
+        self.read(SimCall::Map, |bytes| copied(bytes, 0..bytes.len()))
+    }
+
+    fn map_range(&self, range: Range<u64>) -> Result<Mapping> {
+        self.read(SimCall::Map, |bytes| copied(bytes, range))
     }
 
     fn raw_fd(&self) -> Option<RawFd> {

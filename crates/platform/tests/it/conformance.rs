@@ -29,6 +29,7 @@ fn conforms(disk: &dyn Disk, root: &Path) {
     bytes_come_back(disk, &root.join("bytes"));
     lengths_change(disk, &root.join("lengths"));
     mappings_are_whole_files(disk, &root.join("mappings"));
+    a_mapped_range_stays_when_the_file_changes_around_it(disk, &root.join("ranges"));
     names_change(disk, &root.join("names"));
     folders_are_listed_and_removed(disk, &root.join("folders"));
     locks_exclude(disk, &root.join("locks"));
@@ -118,6 +119,16 @@ fn mappings_are_whole_files(disk: &dyn Disk, dir: &Path) {
     assert_eq!(&clone[..], b"mapped", "mapping-1: neither the handle nor the name is needed");
     let empty = put(disk, &dir.join("empty"), b"").map().unwrap();
     assert!(empty.is_empty());
+}
+
+fn a_mapped_range_stays_when_the_file_changes_around_it(disk: &dyn Disk, dir: &Path) {
+    disk.create_dir_all(dir).unwrap();
+    let file = put(disk, &dir.join("file"), &[[1_u8; 5_000], [2; 5_000]].concat());
+    let mapping = file.map_range(4_990..5_010).unwrap();
+    file.write_all_at(&[3; 9_000], 5_010).unwrap();
+    file.set_len(5_010).unwrap();
+    assert_eq!(&mapping[..], [[1_u8; 10], [2; 10]].concat(), "mapping-2");
+    assert!(file.map_range(7..7).unwrap().is_empty());
 }
 
 fn names_change(disk: &dyn Disk, dir: &Path) {

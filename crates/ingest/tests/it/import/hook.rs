@@ -1,6 +1,7 @@
 //! A disk that reports every call to a test before it is made.
 
 use std::fmt;
+use std::ops::Range;
 use std::os::fd::RawFd;
 use std::path::Path;
 use std::sync::Arc;
@@ -143,6 +144,10 @@ impl DiskFile for HookFile {
 
     fn map(&self) -> Result<Mapping> {
         self.file.map()
+    }
+
+    fn map_range(&self, range: Range<u64>) -> Result<Mapping> {
+        self.file.map_range(range)
     }
 
     fn raw_fd(&self) -> Option<RawFd> {

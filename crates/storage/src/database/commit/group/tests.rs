@@ -1,6 +1,7 @@
 //! Tests of the sharing of syncs, and of waiting commits after a panic of the leader. The log is on
 //! a disk whose syncs wait at a gate.
 
+use std::ops::Range;
 use std::os::fd::RawFd;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -174,6 +175,10 @@ impl DiskFile for GatedFile {
 
     fn map(&self) -> DiskResult<Mapping> {
         self.inner.map()
+    }
+
+    fn map_range(&self, range: Range<u64>) -> DiskResult<Mapping> {
+        self.inner.map_range(range)
     }
 
     fn raw_fd(&self) -> Option<RawFd> {
