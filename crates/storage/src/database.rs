@@ -26,7 +26,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLockReadGuard};
 
 use tidegate_model::{ByteCount, Column, PartitionKey, Schema, SeqTxn, TableId, limits};
-use tidegate_platform::{Clock, DirLock, Disk};
+use tidegate_platform::{Clock, DirLock, Disk, MemoryBudget};
 
 use crate::change::BatchId;
 use crate::error::{Error, Result};
@@ -90,6 +90,8 @@ pub struct OpenOptions {
     pub ballast_bytes: ByteCount,
     /// Segments that stay open for reading between two uses.
     pub open_segments_max: usize,
+    /// Memory of the dictionaries of symbol columns: beyond it, commits with new symbols fail.
+    pub symbol_bytes_max: ByteCount,
 }
 
 /// The access for which a database is opened.
@@ -166,6 +168,7 @@ impl OpenOptions {
         let (log, maintenance) = (LogOptions::STANDARD, MaintenanceOptions::STANDARD);
         let (access, ballast_bytes) = (Access::ReadWrite, ByteCount(0));
         let open_segments_max = limits::OPEN_SEGMENTS;
+        let symbol_bytes_max = ByteCount(u64::MAX);
         OpenOptions {
             clock,
             log,
@@ -174,6 +177,7 @@ impl OpenOptions {
             access,
             ballast_bytes,
             open_segments_max,
+            symbol_bytes_max,
         }
     }
 }
@@ -198,7 +202,7 @@ impl Database {
     /// has written to it (then nothing was changed), [`Error::NotADatabase`] if there are other
     /// files, [`Error::Corrupt`] with the place if something that was durable is damaged.
     pub fn open(disk: Arc<dyn Disk>, dir: &Path, options: &OpenOptions) -> Result<Arc<Database>> {
-        let paths = Paths::with_segments(dir, options.open_segments_max);
+        let paths = Paths::bounded(dir, options.open_segments_max, options.symbol_bytes_max);
         let fsync_guard = Arc::new(FsyncGuard::new(Arc::clone(&disk), paths.log()));
         let guarded: Arc<dyn Disk> = Arc::clone(&fsync_guard) as _;
         let home = recovery::make_home(guarded.as_ref(), &paths)?;
@@ -482,6 +486,12 @@ impl Database {
     #[must_use]
     pub fn memtable_bytes(&self) -> u64 {
         self.memtable_budget.used_bytes()
+    }
+
+    /// The memory of all dictionaries of symbol columns, without pages of their files.
+    #[must_use]
+    pub fn symbol_memory(&self) -> &Arc<MemoryBudget> {
+        self.paths.symbol_memory()
     }
 
     /// Flushes the memtable of a table: its rows are in segments when the call returns.

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use thiserror::Error;
 use tidegate_model::bytes::Truncated;
 use tidegate_model::layout::LayoutError;
-use tidegate_model::{SchemaError, limits};
+use tidegate_model::{ByteCount, ColumnId, Schema, SchemaError, limits};
 pub use tidegate_platform::Class;
 
 /// The result of everything in this crate that can fail.
@@ -103,6 +103,11 @@ pub enum Error {
         limits::SYMBOLS
     )]
     TooManySymbols { column: u32 },
+    #[error(
+        "column `{column}` takes no new symbols, because the dictionaries of SYMBOL columns have \
+         {bytes} of memory, and their limit is {limit}: make it a VARCHAR, or raise memory.limit"
+    )]
+    SymbolMemory { column: String, bytes: ByteCount, limit: ByteCount },
     #[error(
         "a commit of {bytes} bytes exceeds the limit of the log, {} bytes: write fewer rows at a \
          time",
@@ -247,6 +252,7 @@ impl Error {
             | Error::InUse { .. }
             | Error::RepairCutOff { .. }
             | Error::DiskFull { .. }
+            | Error::SymbolMemory { .. }
             | Error::Moved { .. }
             | Error::CommitterPanicked => Class::Environment,
             Error::Unreadable { source, .. } => source.class(),
@@ -309,6 +315,16 @@ impl Error {
                 | Error::ReadOnly { .. }
                 | Error::CommitterPanicked
         )
+    }
+
+    /// The error with the name of the column, if it is about a column whose id is known.
+    pub(crate) fn of_column(self, schema: &Schema, id: ColumnId) -> Error {
+        match (self, schema.column(id)) {
+            (Error::SymbolMemory { bytes, limit, .. }, Some(column)) => {
+                Error::SymbolMemory { column: column.name.clone(), bytes, limit }
+            }
+            (error, _) => error,
+        }
     }
 
     /// For `map_err`: adds the purpose of the call.

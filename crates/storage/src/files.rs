@@ -8,7 +8,8 @@ mod directory;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use tidegate_model::{ColumnId, Lsn, PartitionKey, Schema, SegmentId, TableId, limits};
+use tidegate_model::{ByteCount, ColumnId, Lsn, PartitionKey, Schema, SegmentId, TableId, limits};
+use tidegate_platform::MemoryBudget;
 
 use crate::deletion_vector::DeletionVectorMeta;
 use crate::manifest::Obsolete;
@@ -24,11 +25,12 @@ const SEGMENT_SUFFIX: &str = ".seg";
 const DELETION_VECTOR_SUFFIX: &str = ".mask";
 pub(crate) const RETAINED_SUFFIX: &str = ".kept";
 
-/// The paths of the files of a database, and its open segments.
+/// The paths of the files of a database, its open segments, and the memory of its dictionaries.
 #[derive(Debug, Clone)]
 pub(crate) struct Paths {
     root: PathBuf,
     readers: Arc<OpenReaders>,
+    symbol_memory: Arc<MemoryBudget>,
 }
 
 /// The names of the files of a table.
@@ -39,12 +41,22 @@ pub(crate) struct TablePaths {
 
 impl Paths {
     pub(crate) fn new(root: &Path) -> Paths {
-        Paths::with_segments(root, limits::OPEN_SEGMENTS)
+        Paths::bounded(root, limits::OPEN_SEGMENTS, ByteCount(u64::MAX))
     }
 
-    /// As `new`, with at most this many open segments.
-    pub(crate) fn with_segments(root: &Path, open_max: usize) -> Paths {
-        Paths { root: root.to_path_buf(), readers: Arc::new(OpenReaders::new(open_max)) }
+    /// As `new`, with at most this many open segments, and with this memory of dictionaries, beyond
+    /// which they take no new strings.
+    pub(crate) fn bounded(root: &Path, open_max: usize, symbols_max: ByteCount) -> Paths {
+        Paths {
+            root: root.to_path_buf(),
+            readers: Arc::new(OpenReaders::new(open_max)),
+            symbol_memory: Arc::new(MemoryBudget::new(symbols_max.0)),
+        }
+    }
+
+    /// The memory of all dictionaries (dictionary-3).
+    pub(crate) fn symbol_memory(&self) -> &Arc<MemoryBudget> {
+        &self.symbol_memory
     }
 
     pub(crate) fn root(&self) -> &Path {

@@ -8,41 +8,38 @@
 //!   the record was written.
 //! - symbols-4. Bytes after the last watermark are unused, and are cut off when the database is
 //!   opened.
+//! - symbols-5. A *saved* part of a table is a range of the file: whole extents before a watermark,
+//!   which are synced and checked, and not written again while the part lives. So the file, mapped,
+//!   has its strings, and the kernel can evict them. Memory has the ends of the strings and an
+//!   index, at most 16 bytes for each, and the strings that are not saved yet.
 //!
 //! Strings that were interned by an import which then failed stay in the dictionary, which is
 //! harmless. Bytes: docs/format.md, Symbol file. The growing side is in `symbols/dictionary.rs`.
 
 mod dictionary;
+mod file;
+mod part;
 
 use std::collections::BTreeMap;
 use std::hash::BuildHasher;
 use std::sync::Arc;
 
 use foldhash::fast::RandomState;
-use hashbrown::HashTable;
-use tidegate_model::bytes::{ByteReader, ByteWriter};
-use tidegate_model::{ColumnId, SymbolId, TableId, limits};
+use tidegate_model::{ColumnId, SymbolId, limits};
+use tidegate_platform::MemoryBudget;
 
 use crate::batch::BatchTexts;
-use crate::checksummed_file;
-use crate::error::{Corruption, DecodeError, Error, Result};
+use crate::error::{Error, Result};
+use part::{Part, SavedText};
 
 pub(crate) use dictionary::{Dictionary, file_name, parse_file_name};
+pub use file::{HEADER_BYTES, decode};
+pub(crate) use file::{SymbolColumn, read};
 
-/// Magic, version, table, column, checksum.
-pub const HEADER_BYTES: usize = 8 + 4 + 8 + 4 + 4;
-const MAGIC: [u8; 8] = *b"TIDESYM\0";
-const VERSION: u32 = 1;
 /// First id, count, bytes of strings, checksum.
 const EXTENT_HEADER_BYTES: usize = 4 + 4 + 4 + 4;
-/// Bytes of strings at which an extent is closed, so that reading needs no more memory.
-const EXTENT_TEXT_BYTES: usize = 1 << 20;
-/// Maximal bytes of strings of an extent: its last value closes it.
-const EXTENT_TEXT_BYTES_MAX: usize = EXTENT_TEXT_BYTES + limits::SYMBOL_BYTES;
-/// Values at which an extent is closed.
-const EXTENT_VALUES: usize = 65_536;
-/// Bytes of strings above which parts are not joined: their offsets have four bytes.
-const PART_TEXT_BYTES: usize = 1 << 30;
+/// Bytes of strings, or of extents, above which parts are not joined: their offsets have 31 bits.
+const PART_BYTES: usize = 1 << 30;
 
 /// The committed end of a symbol file (symbols-3).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
@@ -67,26 +64,18 @@ pub struct SymbolTexts {
 /// The dictionary of one symbol column as of some moment (symbols-2).
 #[derive(Debug, Clone, Default)]
 pub struct SymbolTable {
-    /// Parts with consecutive ids. Each has more than twice the values of the next, so they are
-    /// few.
+    /// Parts with consecutive ids, those in the file before the others. Among the ones and among
+    /// the others, each has more than twice the values of the next, so they are few.
     parts: Vec<Arc<Part>>,
     len: u32,
     hasher: RandomState,
+    /// The budget that counts the parts; `None` outside of a database.
+    memory: Option<Arc<MemoryBudget>>,
 }
 
 /// The dictionaries of a table's symbol columns.
 #[derive(Debug, Clone, Default)]
 pub struct SymbolTables(pub(crate) BTreeMap<ColumnId, Arc<SymbolTable>>);
-
-/// Values with consecutive ids, found by string through an index of four bytes for each value.
-#[derive(Debug, Default)]
-struct Part {
-    first: u32,
-    ends: Vec<u32>,
-    bytes: Vec<u8>,
-    /// Positions in `ends`.
-    index: HashTable<u32>,
-}
 
 impl SymbolTexts {
     /// The id after the last string.
@@ -115,7 +104,7 @@ impl SymbolTables {
     /// The ids of strings of a column; new strings get the next ids.
     pub(crate) fn intern(&mut self, column: ColumnId, texts: &[&[u8]]) -> Result<Vec<SymbolId>> {
         let known = self.0.entry(column).or_default();
-        let mut part = Part { first: known.len, ..Part::default() };
+        let mut part = Part::fresh(known.len);
         let mut ids = Vec::with_capacity(texts.len());
         for text in texts {
             if text.len() > limits::SYMBOL_BYTES {
@@ -125,7 +114,7 @@ impl SymbolTables {
             let id = known.find_hashed(hash, text).or_else(|| part.find(hash, text));
             let id = id.unwrap_or_else(|| {
                 part.push(hash, text, &known.hasher);
-                SymbolId(part.first + part.count() - 1)
+                SymbolId(part.end() - 1)
             });
             if id.0 >= limits::SYMBOLS {
                 return Err(Error::TooManySymbols { column: column.0 });
@@ -157,11 +146,16 @@ impl SymbolTable {
     #[must_use]
     pub fn of<T: AsRef<[u8]>>(texts: &[T]) -> SymbolTable {
         let table = SymbolTable::default();
-        let mut part = Part::default();
+        let mut part = Part::fresh(0);
         for text in texts {
             assert!(table.push(&mut part, text.as_ref()), "symbols-1");
         }
         table.extended(part)
+    }
+
+    /// A dictionary without values, whose parts a budget counts.
+    pub(crate) fn counted(memory: &Arc<MemoryBudget>) -> SymbolTable {
+        SymbolTable { memory: Some(Arc::clone(memory)), ..SymbolTable::default() }
     }
 
     /// Number of values.
@@ -183,9 +177,9 @@ impl SymbolTable {
     #[must_use]
     pub fn text(&self, id: SymbolId) -> &[u8] {
         assert!(id.0 < self.len, "symbols-1: symbol {id} of {}", self.len);
-        let after = self.parts.partition_point(|part| part.first <= id.0);
+        let after = self.parts.partition_point(|part| part.first() <= id.0);
         let part = &self.parts[after - 1];
-        part.text(id.0 - part.first)
+        part.text(id.0 - part.first())
     }
 
     /// The id of a string.
@@ -208,11 +202,29 @@ impl SymbolTable {
 
     /// This table, followed by the further values of a longer one.
     pub(crate) fn continued(&self, longer: &SymbolTable) -> SymbolTable {
-        let mut part = Part { first: self.len, ..Part::default() };
+        let mut table = self.clone();
+        let mut part = Part::fresh(table.len);
         for id in self.len..longer.len {
-            self.push(&mut part, longer.text(SymbolId(id)));
+            let text = longer.text(SymbolId(id));
+            if part.text_bytes() + text.len() > PART_BYTES {
+                table = table.extended(part);
+                part = Part::fresh(table.len);
+            }
+            table.push(&mut part, text);
         }
-        self.extended(part)
+        table.extended(part)
+    }
+
+    /// Bytes of the strings that are not in the file.
+    fn fresh_bytes(&self) -> usize {
+        let fresh = self.parts.iter().filter(|part| part.file_range().is_none());
+        fresh.map(|part| part.text_bytes()).sum()
+    }
+
+    /// Bytes of memory, without pages of the file.
+    #[cfg(test)]
+    fn heap_bytes(&self) -> usize {
+        self.parts.iter().map(|part| part.heap_bytes()).sum()
     }
 
     fn hash(&self, text: &[u8]) -> u64 {
@@ -235,72 +247,66 @@ impl SymbolTable {
         true
     }
 
-    /// This table with the values of the part that follows it.
+    /// As `push`, for a string of a saved part.
+    fn push_saved(&self, part: &mut Part, text: &[u8], place: SavedText) -> bool {
+        let hash = self.hash(text);
+        if self.find_hashed(hash, text).or_else(|| part.find(hash, text)).is_some() {
+            return false;
+        }
+        part.push_saved(hash, place, &self.hasher);
+        true
+    }
+
+    /// This table with the values of the fresh part that follows it.
     fn extended(&self, part: Part) -> SymbolTable {
         let mut table = self.clone();
-        if part.ends.is_empty() {
+        if part.is_empty() {
             return table;
         }
-        assert_eq!(part.first, self.len, "symbols-1");
-        table.len += part.count();
+        assert_eq!(part.first(), self.len, "symbols-1");
         let mut last = part;
-        // Every value is copied each time its part doubles: at most log2(values) times.
+        // Every value is copied each time its part doubles: at most log2(values) times until it is
+        // saved.
         while let Some(before) = table.parts.pop_if(|before| before.joins(&last)) {
             last = before.joined(&last, &table.hasher);
+            table.len = before.first();
         }
-        table.parts.push(Arc::new(last));
+        last.shrink(&table.hasher);
+        table.append(last);
         table
     }
-}
 
-impl Part {
-    fn count(&self) -> u32 {
-        u32::try_from(self.ends.len()).expect("limits::SYMBOLS")
+    /// Appends the part that follows this table.
+    fn append(&mut self, mut part: Part) {
+        assert_eq!(part.first(), self.len, "symbols-1");
+        part.count_in(self.memory.as_ref());
+        self.len = part.end();
+        self.parts.push(Arc::new(part));
     }
 
-    fn text(&self, position: u32) -> &[u8] {
-        let position = position as usize;
-        let start = if position == 0 { 0 } else { self.ends[position - 1] as usize };
-        &self.bytes[start..self.ends[position] as usize]
-    }
-
-    fn texts(&self) -> impl Iterator<Item = &[u8]> {
-        (0..self.count()).map(|position| self.text(position))
-    }
-
-    fn find(&self, hash: u64, text: &[u8]) -> Option<SymbolId> {
-        let found = self.index.find(hash, |&position| self.text(position) == text);
-        found.map(|position| SymbolId(self.first + position))
-    }
-
-    fn push(&mut self, hash: u64, text: &[u8], hasher: &RandomState) {
-        let position = self.count();
-        self.bytes.extend_from_slice(text);
-        self.ends.push(u32::try_from(self.bytes.len()).expect("the part is closed before"));
-        let Part { ends, bytes, index, .. } = self;
-        index.insert_unique(hash, position, |&position| {
-            let position = position as usize;
-            let start = if position == 0 { 0 } else { ends[position - 1] as usize };
-            hasher.hash_one(&bytes[start..ends[position] as usize])
-        });
-    }
-
-    fn joins(&self, next: &Part) -> bool {
-        self.ends.len() <= 2 * next.ends.len()
-            && self.bytes.len() + next.bytes.len() <= PART_TEXT_BYTES
-    }
-
-    fn joined(&self, next: &Part, hasher: &RandomState) -> Part {
-        let mut part = Part {
-            first: self.first,
-            ends: Vec::with_capacity(self.ends.len() + next.ends.len()),
-            bytes: Vec::with_capacity(self.bytes.len() + next.bytes.len()),
-            index: HashTable::with_capacity(self.ends.len() + next.ends.len()),
-        };
-        for text in self.texts().chain(next.texts()) {
-            part.push(hasher.hash_one(text), text, hasher);
+    /// The parts of the file that stay, if the values up to this watermark become one part, and
+    /// the offset at which the others begin.
+    fn kept(&self, saved: SymbolWatermark) -> (SymbolTable, u64) {
+        let mut kept = SymbolTable { parts: Vec::new(), len: 0, ..self.clone() };
+        let mut offset = HEADER_BYTES as u64;
+        for part in &self.parts {
+            let Some(range) = part.file_range() else { break };
+            assert_eq!(range.start, offset, "symbols-5: extents without a gap");
+            offset = range.end;
+            kept.len = part.end();
+            kept.parts.push(Arc::clone(part));
         }
-        part
+        while let Some(last) = kept.parts.last() {
+            let start = offset - last.text_bytes() as u64;
+            let is_large = u64::from(last.count()) > 2 * u64::from(saved.count - kept.len)
+                || saved.bytes - start > PART_BYTES as u64;
+            if is_large {
+                break;
+            }
+            (offset, kept.len) = (start, last.first());
+            kept.parts.pop();
+        }
+        (kept, offset)
     }
 }
 
@@ -313,154 +319,6 @@ pub(crate) fn reserved_text(id: u32) -> String {
 pub(crate) fn is_reserved(id: u32, text: &[u8]) -> bool {
     let rest = text.strip_prefix(reserved_text(id).as_bytes());
     rest.is_some_and(|rest| rest.iter().all(|&byte| byte == b'_'))
-}
-
-/// The header of a column's file.
-pub(crate) fn encode_header(table: TableId, column: ColumnId) -> Vec<u8> {
-    let mut w = ByteWriter(header_fields(VERSION, table.0, column.0));
-    let crc = crc32c::crc32c(&w.0);
-    w.u32(crc);
-    assert_eq!(w.0.len(), HEADER_BYTES, "docs/format.md, Symbol file");
-    w.0
-}
-
-/// The bytes that the checksum of a header covers.
-fn header_fields(version: u32, table: u64, column: u32) -> Vec<u8> {
-    let mut w = ByteWriter::default();
-    w.raw(&MAGIC).u32(version).u64(table).u32(column);
-    w.0
-}
-
-/// The extent that begins with value `first`, which is set to the next value after it.
-pub(crate) fn encode_extent(table: &SymbolTable, first: &mut u32) -> Vec<u8> {
-    let (mut ends, mut texts) = (ByteWriter::default(), Vec::new());
-    let begin = *first;
-    while *first < table.len
-        && texts.len() < EXTENT_TEXT_BYTES
-        && ((*first - begin) as usize) < EXTENT_VALUES
-    {
-        texts.extend_from_slice(table.text(SymbolId(*first)));
-        ends.u32(u32::try_from(texts.len()).expect("EXTENT_TEXT_BYTES and one symbol"));
-        *first += 1;
-    }
-    let mut w = ByteWriter::default();
-    w.u32(begin).u32(*first - begin);
-    w.u32(u32::try_from(texts.len()).expect("EXTENT_TEXT_BYTES and one symbol"));
-    let crc = crc32c::crc32c(&w.0);
-    let crc = crc32c::crc32c_append(crc32c::crc32c_append(crc, &ends.0), &texts);
-    w.u32(crc).raw(&ends.0).raw(&texts);
-    w.0
-}
-
-/// The values of a column's file up to `watermark`; `bytes` may be longer (symbols-4).
-///
-/// # Errors
-/// If the file is not the one of this table and column, is shorter than the watermark, or is
-/// damaged before it.
-pub fn decode(
-    bytes: &[u8],
-    table: TableId,
-    column: ColumnId,
-    watermark: SymbolWatermark,
-) -> Result<SymbolTable, DecodeError> {
-    let mut symbols = SymbolTable::default();
-    if watermark == SymbolWatermark::default() {
-        return Ok(symbols);
-    }
-    let committed = usize::try_from(watermark.bytes).ok().and_then(|end| bytes.get(..end));
-    let Some(committed) = committed else {
-        let (expected, actual) = (watermark.bytes, bytes.len() as u64);
-        return Err(DecodeError::at(bytes.len(), Corruption::Length { expected, actual }));
-    };
-    let mut r = ByteReader::new(committed);
-    decode_header(&mut r, table, column)?;
-    let mut part = Part::default();
-    while r.left() > 0 {
-        if part.bytes.len() + EXTENT_TEXT_BYTES_MAX > PART_TEXT_BYTES {
-            symbols = symbols.extended(std::mem::take(&mut part));
-            part.first = symbols.len;
-        }
-        decode_extent(&mut r, committed, &symbols, &mut part)?;
-    }
-    symbols = symbols.extended(part);
-    if symbols.len != watermark.count {
-        let (expected, actual) = (watermark.count.into(), symbols.len.into());
-        let what = Corruption::Differs { what: "the number of symbols", expected, actual };
-        return Err(DecodeError::at(committed.len(), what));
-    }
-    Ok(symbols)
-}
-
-fn decode_header(
-    r: &mut ByteReader<'_>,
-    table: TableId,
-    column: ColumnId,
-) -> Result<(), DecodeError> {
-    let mut header = ByteReader::new(r.raw(HEADER_BYTES)?);
-    if header.array::<8>()? != MAGIC {
-        return Err(DecodeError::at(0, Corruption::Magic { expected: "symbol file" }));
-    }
-    let (version, found_table, found_column) = (header.u32()?, header.u64()?, header.u32()?);
-    let actual = crc32c::crc32c(&header_fields(version, found_table, found_column));
-    let expected = header.u32()?;
-    if actual != expected {
-        return Err(DecodeError::at(24, Corruption::Checksum { expected, actual }));
-    }
-    checksummed_file::check_version(version, VERSION..=VERSION, 8)?;
-    let names =
-        [("the table", table.0, found_table), ("the column", column.0.into(), found_column.into())];
-    for (what, expected, actual) in names {
-        if expected != actual {
-            return Err(DecodeError::at(12, Corruption::Differs { what, expected, actual }));
-        }
-    }
-    Ok(())
-}
-
-/// Appends the next extent of `file` to the part that follows `symbols`.
-fn decode_extent(
-    r: &mut ByteReader<'_>,
-    file: &[u8],
-    symbols: &SymbolTable,
-    part: &mut Part,
-) -> Result<(), DecodeError> {
-    let start = r.offset();
-    let (first, count, text_bytes, expected) = (r.u32()?, r.u32()?, r.u32()?, r.u32()?);
-    let impossible = |what, value: u32| {
-        Err(DecodeError::at(start, Corruption::Impossible { what, value: value.into() }))
-    };
-    let known = part.first + part.count();
-    if first != known || count == 0 || count > limits::SYMBOLS - known {
-        return impossible("the number of symbols in an extent", count);
-    }
-    if text_bytes as usize > EXTENT_TEXT_BYTES_MAX {
-        return impossible("the size of an extent", text_bytes);
-    }
-    let ends = r.raw((count as usize).saturating_mul(4))?;
-    let texts = r.raw(text_bytes as usize)?;
-    let fields = crc32c::crc32c(&file[start..start + EXTENT_HEADER_BYTES - 4]);
-    let actual = crc32c::crc32c_append(crc32c::crc32c_append(fields, ends), texts);
-    if actual != expected {
-        return Err(DecodeError::at(start, Corruption::Checksum { expected, actual }));
-    }
-    let mut begin = 0;
-    for end in ends.as_chunks::<4>().0 {
-        let end = u32::from_le_bytes(*end);
-        let Some(text) = texts.get(begin as usize..end as usize) else {
-            return impossible("the end of a symbol", end);
-        };
-        if text.len() > limits::SYMBOL_BYTES || std::str::from_utf8(text).is_err() {
-            return Err(DecodeError::at(start, Corruption::NotText { what: "a symbol" }));
-        }
-        if !symbols.push(part, text) {
-            return impossible("the end of a symbol that is there already", end);
-        }
-        begin = end;
-    }
-    if begin != text_bytes {
-        return impossible("the end of the last symbol", begin);
-    }
-    Ok(())
 }
 
 #[cfg(test)]

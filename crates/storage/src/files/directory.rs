@@ -14,14 +14,14 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use tidegate_model::{ColumnId, ColumnType, Schema, SegmentId, TableId};
-use tidegate_platform::Disk;
+use tidegate_platform::{Disk, MemoryBudget};
 
 use super::writes::WriteCounters;
 use super::{Paths, TablePaths};
 use crate::error::{Error, Result};
 use crate::manifest::Manifest;
 use crate::segment::OpenReaders;
-use crate::symbols::{Dictionary, SymbolTables, SymbolTexts, SymbolWatermark};
+use crate::symbols::{Dictionary, SymbolColumn, SymbolTables, SymbolTexts, SymbolWatermark};
 
 /// The directory of a table.
 #[derive(Debug)]
@@ -31,6 +31,7 @@ pub(crate) struct TableDirectory {
     paths: TablePaths,
     readers: Arc<OpenReaders>,
     next_segment: AtomicU64,
+    symbol_memory: Arc<MemoryBudget>,
     dictionaries: Mutex<BTreeMap<ColumnId, Arc<Dictionary>>>,
     /// Symbols that were read from the log, in order, and are not in a symbol file.
     replayed: Mutex<ReplayedSymbols>,
@@ -145,6 +146,7 @@ impl TableDirectory {
             paths: paths.table(table),
             readers: Arc::clone(&paths.readers),
             next_segment: AtomicU64::new(next_segment.0),
+            symbol_memory: Arc::clone(&paths.symbol_memory),
             dictionaries: Mutex::new(BTreeMap::new()),
             replayed: Mutex::default(),
             is_dropped: AtomicBool::new(false),
@@ -325,7 +327,8 @@ impl TableDirectory {
             return Ok(Arc::clone(dictionary));
         }
         let (disk, dir) = (&self.disk, self.paths.symbols());
-        let dictionary = Dictionary::open(disk, &dir, self.table, column, watermark)?;
+        let of = SymbolColumn { table: self.table, column };
+        let dictionary = Dictionary::open(disk, &dir, of, watermark, &self.symbol_memory)?;
         let mut replayed = self.lock_replayed();
         let of_column = replayed.texts.iter().filter(|texts| texts.column == column);
         of_column.into_iter().try_for_each(|texts| dictionary.replay(texts))?;

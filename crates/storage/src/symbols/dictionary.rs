@@ -4,31 +4,39 @@
 //! - symbols-1, symbols-3 as in `symbols`. Two imports share one dictionary, so that their ids
 //!   never clash.
 //! - dictionary-1. After a failed sync the file is written anew under its name; the durable bytes
-//!   are copied, so that every watermark in a record stays the end of an extent.
+//!   are copied, so that every watermark in a record stays the end of an extent, and every saved
+//!   part has the same place in it (symbols-5). Parts that map the old file keep it.
+//! - dictionary-2. A save that fails after its sync, because the new extents cannot be mapped, has
+//!   saved nothing: the next one writes them again.
+//! - dictionary-3. The parts of all dictionaries of a database, also those that only snapshots
+//!   have, are counted in one budget. A new string is refused while it is exceeded; strings of a
+//!   file or of the log never are.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use tidegate_model::{ColumnId, SymbolId, TableId, limits};
-use tidegate_platform::{Disk, DiskFile, OpenMode};
+use tidegate_model::{ByteCount, ColumnId, SymbolId, limits};
+use tidegate_platform::{Disk, DiskFile, MemoryBudget, OpenMode};
 
-use super::{
-    PART_TEXT_BYTES, Part, SymbolTable, SymbolTexts, SymbolWatermark, encode_extent, encode_header,
-    is_reserved,
-};
+use super::file::{self, SymbolColumn, encode_extent, encode_header};
+use super::part::{Part, SavedRange};
+use super::{PART_BYTES, SymbolTable, SymbolTexts, SymbolWatermark, is_reserved};
 use crate::checksummed_file;
 use crate::error::{Corruption, Error, Result};
 
 /// Bytes copied at a time when a file is written anew.
 const COPY_BYTES: usize = 1 << 20;
 
+/// Bytes of new strings from which on a save, with its sync, is worth the room that it makes.
+const UNSAVED_BYTES_MIN: usize = 1 << 20;
+
 /// The dictionary of one symbol column, growing. Threads share it.
 #[derive(Debug)]
 pub(crate) struct Dictionary {
     disk: Arc<dyn Disk>,
     path: PathBuf,
-    table: TableId,
-    column: ColumnId,
+    of: SymbolColumn,
+    memory: Arc<MemoryBudget>,
     values: Mutex<Values>,
     /// Code that locks both locks this one before `values`.
     file: Mutex<SymbolFile>,
@@ -57,25 +65,20 @@ impl Dictionary {
     pub(crate) fn open(
         disk: &Arc<dyn Disk>,
         dir: &Path,
-        table: TableId,
-        column: ColumnId,
+        of: SymbolColumn,
         watermark: SymbolWatermark,
+        memory: &Arc<MemoryBudget>,
     ) -> Result<Dictionary> {
-        let path = dir.join(file_name(column));
-        let frozen = if watermark == SymbolWatermark::default() {
-            SymbolTable::default()
-        } else {
-            let bytes = checksummed_file::read(disk.as_ref(), &path, "read symbols")?;
-            let bytes = bytes.ok_or_else(|| Error::missing(&path))?;
-            super::decode(&bytes, table, column, watermark).map_err(Error::decode(&path))?
-        };
-        let fresh = Part { first: watermark.count, ..Part::default() };
+        let path = dir.join(file_name(of.column));
+        let empty = SymbolTable::counted(memory);
+        let frozen = file::read(disk.as_ref(), &path, of, watermark, empty)?;
+        let fresh = Part::fresh(watermark.count);
         let is_unusable = watermark.bytes == 0;
         Ok(Dictionary {
             disk: Arc::clone(disk),
             path,
-            table,
-            column,
+            of,
+            memory: Arc::clone(memory),
             values: Mutex::new(Values { frozen: Arc::new(frozen), fresh }),
             file: Mutex::new(SymbolFile {
                 durable: watermark,
@@ -88,8 +91,37 @@ impl Dictionary {
 
     /// The ids of strings; new strings get new ids.
     pub(crate) fn intern(&self, texts: &[&[u8]]) -> Result<Vec<SymbolId>> {
-        let mut values = lock(&self.values);
-        texts.iter().map(|text| values.intern(text, self.column)).collect()
+        loop {
+            let mut values = lock(&self.values);
+            let ids = texts.iter().map(|text| self.intern_one(&mut values, text));
+            let ids: Result<Vec<SymbolId>> = ids.collect();
+            drop(values);
+            let is_over = matches!(ids, Err(Error::SymbolMemory { .. }));
+            if !is_over || !self.has_made_room() {
+                return ids;
+            }
+        }
+    }
+
+    /// The id of a string. A new one is refused if dictionaries have too much memory
+    /// (dictionary-3).
+    fn intern_one(&self, values: &mut Values, text: &[u8]) -> Result<SymbolId> {
+        if self.memory.is_over() && values.find(text).is_none() {
+            return Err(Error::SymbolMemory {
+                column: format!("#{}", self.of.column.0),
+                bytes: ByteCount(self.memory.used_bytes()),
+                limit: ByteCount(self.memory.max_bytes()),
+            });
+        }
+        values.intern(text, self.of.column)
+    }
+
+    /// Moves new strings to the file, if they are worth it. They are harmless there if they are
+    /// never committed (symbols-4); after an error they stay in memory.
+    fn has_made_room(&self) -> bool {
+        let is_dropped = lock(&self.file).is_dropped;
+        let fresh_bytes = lock(&self.values).fresh_bytes();
+        !is_dropped && UNSAVED_BYTES_MIN <= fresh_bytes && self.save().is_ok()
     }
 
     /// As `intern`, and returns a table that contains all of them.
@@ -103,11 +135,8 @@ impl Dictionary {
         if let Some(ids) = ids {
             return Ok((ids, known));
         }
-        let mut values = lock(&self.values);
-        let ids = texts.iter().map(|text| values.intern(text, self.column));
-        let ids = ids.collect::<Result<_>>()?;
-        values.freeze();
-        Ok((ids, Arc::clone(&values.frozen)))
+        let ids = self.intern(texts)?;
+        Ok((ids, self.table()))
     }
 
     /// Appends strings from a record of the log, which were assigned ids by an earlier process.
@@ -134,7 +163,7 @@ impl Dictionary {
                 if values.frozen.text(SymbolId(id)) != text && !is_reserved(id, text) {
                     return Err(damaged(id));
                 }
-            } else if values.intern(text, self.column)? != SymbolId(id) {
+            } else if values.intern(text, self.of.column)? != SymbolId(id) {
                 return Err(damaged(id));
             }
         }
@@ -156,13 +185,35 @@ impl Dictionary {
         if table.len == file.durable.count || file.is_dropped {
             return Ok(file.durable);
         }
-        let bytes = if file.is_unusable {
-            self.rewrite(&mut file, &table).map_err(Error::disk("write symbols anew"))?
+        let (handle, bytes) = if file.is_unusable {
+            self.rewrite(&file, &table).map_err(Error::disk("write symbols anew"))?
         } else {
             self.append(&mut file, &table).map_err(Error::disk("append symbols"))?
         };
-        file.durable = SymbolWatermark { count: table.len, bytes };
-        Ok(file.durable)
+        let durable = SymbolWatermark { count: table.len, bytes };
+        let saved = self.read_back(handle.as_ref(), &table, durable)?;
+        // After a rewrite, the next append opens the file again, under its own name.
+        file.handle = (!file.is_unusable).then_some(handle);
+        (file.durable, file.is_unusable) = (durable, false);
+        let mut values = lock(&self.values);
+        // Strings that were interned meanwhile stay in memory.
+        values.frozen = Arc::new(saved.continued(&values.frozen));
+        Ok(durable)
+    }
+
+    /// The same values, all of them in parts of the file (symbols-5, dictionary-2).
+    fn read_back(
+        &self,
+        file: &dyn DiskFile,
+        table: &SymbolTable,
+        durable: SymbolWatermark,
+    ) -> Result<SymbolTable> {
+        let (kept, offset) = table.kept(durable);
+        let bytes = file::load(file, offset..durable.bytes).map_err(Error::disk("map symbols"))?;
+        let saved = SavedRange { extents: 0..bytes.len(), bytes, offset };
+        let saved = file::append_extents(kept, &saved).map_err(Error::decode(&self.path))?;
+        assert_eq!(saved.len, durable.count, "symbols-3: each of them was written");
+        Ok(saved)
     }
 
     /// Removes the file of a dropped column. Values in memory stay.
@@ -174,7 +225,11 @@ impl Dictionary {
         let _ = self.disk.remove(&self.path);
     }
 
-    fn append(&self, file: &mut SymbolFile, table: &SymbolTable) -> tidegate_platform::Result<u64> {
+    fn append(
+        &self,
+        file: &mut SymbolFile,
+        table: &SymbolTable,
+    ) -> tidegate_platform::Result<(Arc<dyn DiskFile>, u64)> {
         let handle = match &file.handle {
             Some(handle) => Arc::clone(handle),
             None => self.disk.open(&self.path, OpenMode::ReadWrite)?,
@@ -186,22 +241,21 @@ impl Dictionary {
             file.handle = None;
             return Err(error);
         }
-        file.handle = Some(handle);
-        Ok(end)
+        Ok((handle, end))
     }
 
     fn rewrite(
         &self,
-        file: &mut SymbolFile,
+        file: &SymbolFile,
         table: &SymbolTable,
-    ) -> tidegate_platform::Result<u64> {
+    ) -> tidegate_platform::Result<(Arc<dyn DiskFile>, u64)> {
         let dir = self.path.parent().expect("symbol files lie in a directory");
         self.disk.create_dir_all(dir)?;
         let written = checksummed_file::temporary(&self.path);
         let handle = self.disk.open(&written, OpenMode::CreateOrTruncate)?;
         let mut start = file.durable;
         if start.bytes == 0 {
-            let header = encode_header(self.table, self.column);
+            let header = encode_header(self.of);
             handle.write_all_at(&header, 0)?;
             start.bytes = header.len() as u64;
         } else {
@@ -212,18 +266,28 @@ impl Dictionary {
         handle.sync_data()?;
         self.disk.rename(&written, &self.path)?;
         self.disk.sync_dir(dir)?;
-        // The next append opens the file again, under its own name.
-        file.is_unusable = false;
-        file.handle = None;
-        Ok(end)
+        // Messages about the mapping give the name of the file.
+        Ok((self.disk.open(&self.path, OpenMode::Read)?, end))
     }
 }
 
 impl Values {
+    /// Bytes of the strings that are in memory.
+    fn fresh_bytes(&self) -> usize {
+        self.frozen.fresh_bytes() + self.fresh.text_bytes()
+    }
+
+    fn find(&self, text: &[u8]) -> Option<SymbolId> {
+        self.find_hashed(self.frozen.hash(text), text)
+    }
+
+    fn find_hashed(&self, hash: u64, text: &[u8]) -> Option<SymbolId> {
+        self.frozen.find_hashed(hash, text).or_else(|| self.fresh.find(hash, text))
+    }
+
     fn intern(&mut self, text: &[u8], column: ColumnId) -> Result<SymbolId> {
         let hash = self.frozen.hash(text);
-        let known = self.frozen.find_hashed(hash, text).or_else(|| self.fresh.find(hash, text));
-        if let Some(id) = known {
+        if let Some(id) = self.find_hashed(hash, text) {
             return Ok(id);
         }
         if text.len() > limits::SYMBOL_BYTES {
@@ -232,23 +296,24 @@ impl Values {
         if let Err(error) = std::str::from_utf8(text) {
             return Err(Error::SymbolNotText { valid: error.valid_up_to() });
         }
-        if self.fresh.bytes.len() + text.len() > PART_TEXT_BYTES {
+        if self.fresh.text_bytes() + text.len() > PART_BYTES {
             self.freeze();
         }
-        let id = SymbolId(self.fresh.first + self.fresh.count());
+        let id = SymbolId(self.fresh.end());
         if id.0 >= limits::SYMBOLS {
             return Err(Error::TooManySymbols { column: column.0 });
         }
         self.fresh.push(hash, text, &self.frozen.hasher);
+        self.fresh.count_in(self.frozen.memory.as_ref());
         Ok(id)
     }
 
     fn freeze(&mut self) {
-        if self.fresh.ends.is_empty() {
+        if self.fresh.is_empty() {
             return;
         }
-        let first = self.fresh.first + self.fresh.count();
-        let fresh = std::mem::replace(&mut self.fresh, Part { first, ..Part::default() });
+        let next = Part::fresh(self.fresh.end());
+        let fresh = std::mem::replace(&mut self.fresh, next);
         self.frozen = Arc::new(self.frozen.extended(fresh));
     }
 }

@@ -1,19 +1,53 @@
-//! Dictionaries compared with a plain list, their files, and the remains of failures.
+//! Dictionaries compared with a plain list, their files, their memory, and the remains of failures.
 
 use std::path::Path;
 
 use proptest::prelude::{ProptestConfig, any, proptest};
-use tidegate_platform::{Disk, OpenMode, SimDisk};
+use tidegate_model::TableId;
+use tidegate_model::bytes::ByteWriter;
+use tidegate_platform::{Disk, OpenMode, RealDisk, SimCall, SimDisk, SimErrno};
 
+use super::file::{MAPPED_BYTES_MIN, encode_header};
 use super::*;
 
 const TABLE: TableId = TableId(5);
 const COLUMN: ColumnId = ColumnId(2);
+const OF: SymbolColumn = SymbolColumn { table: TABLE, column: COLUMN };
 const DIR: &str = "/symbols";
 
 fn open(disk: &SimDisk, watermark: SymbolWatermark) -> crate::Result<Dictionary> {
+    open_within(disk, watermark, u64::MAX)
+}
+
+/// A dictionary that takes no new strings when it has more than `bytes_max` of memory.
+fn open_within(
+    disk: &SimDisk,
+    watermark: SymbolWatermark,
+    bytes_max: u64,
+) -> crate::Result<Dictionary> {
     let disk: Arc<dyn Disk> = Arc::new(disk.clone());
-    Dictionary::open(&disk, Path::new(DIR), TABLE, COLUMN, watermark)
+    let memory = Arc::new(MemoryBudget::new(bytes_max));
+    Dictionary::open(&disk, Path::new(DIR), OF, watermark, &memory)
+}
+
+/// Different strings of `width` bytes.
+fn numbered(from: usize, to: usize, width: usize) -> Vec<String> {
+    (from..to).map(|n| format!("{n:0width$}")).collect()
+}
+
+fn bytes_of(values: &[String]) -> Vec<&[u8]> {
+    values.iter().map(|text| text.as_bytes()).collect()
+}
+
+/// Asserts that a table has these values, by id and by string.
+#[track_caller]
+fn check(table: &SymbolTable, expected: &[&[u8]]) {
+    assert_eq!(texts(table), expected, "symbols-2");
+    for (position, text) in expected.iter().enumerate() {
+        let id = SymbolId(u32::try_from(position).unwrap());
+        assert_eq!((table.find(text), table.text(id)), (Some(id), *text));
+    }
+    assert_eq!(table.find(b"never seen"), None);
 }
 
 fn new_disk(seed: u64) -> SimDisk {
@@ -65,14 +99,58 @@ proptest! {
         }
         earlier.push((dictionary.table(), model));
         for (table, model) in earlier {
-            let expected: Vec<&[u8]> = model.iter().map(|text| text.as_bytes()).collect();
-            assert_eq!(texts(&table), expected, "symbols-2");
-            for (position, text) in expected.iter().enumerate() {
-                let id = SymbolId(u32::try_from(position).unwrap());
-                assert_eq!((table.find(text), table.text(id)), (Some(id), *text));
-            }
-            assert_eq!(table.find(b"never seen"), None);
+            check(&table, &bytes_of(&model));
             assert!(table.parts.len() <= 8, "{} parts", table.parts.len());
+        }
+    }
+
+    #[test]
+    fn saved_and_fresh_parts_are_one_list(
+        steps in proptest::collection::vec(
+            (proptest::collection::vec("[a-d]{0,5}", 0..60), 0..6),
+            1..14,
+        ),
+        // With the widest strings, parts are mapped.
+        width in 0..3_usize,
+    ) {
+        let width = [0, 100, 2_000][width];
+        let disk = new_disk(1);
+        let mut watermark = SymbolWatermark::default();
+        let mut dictionary = open(&disk, watermark).unwrap();
+        let mut model: Vec<String> = Vec::new();
+        let mut earlier = Vec::new();
+        for (batch, action) in &steps {
+            let batch: Vec<String> = batch.iter().map(|text| format!("{text:-<width$}")).collect();
+            let given = dictionary.intern(&bytes_of(&batch)).unwrap();
+            for (text, id) in batch.iter().zip(given) {
+                let position = model.iter().position(|known| known == text);
+                let position = position.unwrap_or_else(|| {
+                    model.push(text.clone());
+                    model.len() - 1
+                });
+                assert_eq!(id.0 as usize, position, "symbols-1");
+            }
+            match action {
+                0 => {}
+                1..4 => watermark = dictionary.save().unwrap_or(watermark),
+                4 => {
+                    disk.fail_sync_at(1);
+                    watermark = dictionary.save().unwrap_or(watermark);
+                }
+                _ => {
+                    model.truncate(watermark.count as usize);
+                    dictionary = open(&disk, watermark).unwrap();
+                }
+            }
+            earlier.push((dictionary.table(), model.clone()));
+        }
+        disk.clear_faults();
+        watermark = dictionary.save().unwrap();
+        let reopened = open(&disk.after_power_loss(), watermark).unwrap();
+        earlier.extend([(dictionary.table(), model.clone()), (reopened.table(), model)]);
+        for (table, model) in earlier {
+            check(&table, &bytes_of(&model));
+            assert!(table.parts.len() <= 16, "{} parts", table.parts.len());
         }
     }
 
@@ -89,7 +167,7 @@ proptest! {
         let watermark = SymbolWatermark { count, bytes: bytes.len() as u64 };
         let _ = decode(&bytes, TABLE, COLUMN, watermark);
         // After a valid header and a valid checksum.
-        let mut w = ByteWriter(encode_header(TABLE, COLUMN));
+        let mut w = ByteWriter(encode_header(OF));
         let mut fields = ByteWriter::default();
         fields.u32(0).u32(count % 9).u32(u32::try_from(bytes.len()).unwrap());
         let body = [&text[..(count % 9) as usize % 8 * 4], &bytes].concat();
@@ -155,6 +233,155 @@ fn large_dictionaries_are_cut_into_extents() {
     let watermark = dictionary.save().unwrap();
     let table = open(&disk, watermark).unwrap().table();
     assert_eq!(texts(&table), values);
+}
+
+/// Many small commits make many extents, whose headers are between the strings of a part.
+#[test]
+fn strings_that_are_saved_one_by_one_are_in_few_parts() {
+    let disk = new_disk(1);
+    let dictionary = open(&disk, SymbolWatermark::default()).unwrap();
+    let values = numbered(0, 600, 400);
+    let values = bytes_of(&values);
+    let mut watermark = SymbolWatermark::default();
+    for value in &values {
+        dictionary.intern(&[*value]).unwrap();
+        watermark = dictionary.save().unwrap();
+    }
+    assert!(watermark.bytes > 3 * MAPPED_BYTES_MIN, "some of them are mapped");
+    let table = dictionary.table();
+    assert!(table.parts.len() <= 11, "{} parts", table.parts.len());
+    assert_eq!(table.fresh_bytes(), 0, "symbols-5");
+    check(&table, &values);
+    check(&open(&disk, watermark).unwrap().table(), &values);
+}
+
+/// A dictionary of 750,000 texts of 66 bytes took 200 MB for ever: all of them were on the heap, in
+/// vectors that had room for twice as many. They are read from the file now.
+#[test]
+fn saved_strings_are_not_in_memory() {
+    let dir = tempfile::tempdir().unwrap();
+    let disk: Arc<dyn Disk> = Arc::new(RealDisk);
+    let memory = Arc::new(MemoryBudget::new(u64::MAX));
+    let open = |watermark| Dictionary::open(&disk, dir.path(), OF, watermark, &memory).unwrap();
+    let values = numbered(0, 100_000, 66);
+    let values = bytes_of(&values);
+    let check = |dictionary: &Dictionary| {
+        let table = dictionary.table();
+        assert_eq!(texts(&table), values, "symbols-5");
+        let bytes = table.heap_bytes();
+        assert!(bytes < 16 * values.len(), "symbols-5: {bytes} bytes");
+        assert_eq!(memory.used_bytes(), bytes as u64, "dictionary-3");
+    };
+    let dictionary = open(SymbolWatermark::default());
+    let mut watermark = SymbolWatermark::default();
+    for values in values.chunks(7_000) {
+        dictionary.intern(values).unwrap();
+        watermark = dictionary.save().unwrap();
+    }
+    check(&dictionary);
+    drop(dictionary);
+    assert_eq!(memory.used_bytes(), 0, "dictionary-3");
+    check(&open(watermark));
+}
+
+#[test]
+fn older_tables_keep_their_strings_when_the_file_is_written_anew() {
+    let disk = new_disk(1);
+    let dictionary = open(&disk, SymbolWatermark::default()).unwrap();
+    let values = numbered(0, 5_000, 100);
+    let values = bytes_of(&values);
+    let mut tables = Vec::new();
+    let mut watermark = SymbolWatermark::default();
+    for (step, values) in values.chunks(1_000).enumerate() {
+        dictionary.intern(values).unwrap();
+        tables.push(dictionary.table());
+        if step % 2 == 1 {
+            disk.fail_sync_at(1);
+            dictionary.save().unwrap_err();
+            tables.push(dictionary.table());
+        }
+        watermark = dictionary.save().unwrap();
+        tables.push(dictionary.table());
+    }
+    for table in &tables {
+        check(table, &values[..table.len()]);
+    }
+    let table = open(&disk.after_power_loss(), watermark).unwrap().table();
+    check(&table, &values);
+}
+
+#[test]
+fn a_file_that_cannot_be_mapped_or_read_fails_the_save_or_the_open_alone() {
+    for (call, width) in [(SimCall::Map, 100), (SimCall::Read, 5)] {
+        let disk = new_disk(1);
+        let fail = || disk.fail_call_at(call, 1, SimErrno::NoMemory, false);
+        let dictionary = open(&disk, SymbolWatermark::default()).unwrap();
+        let values = numbered(0, 2_000, width);
+        let values = bytes_of(&values);
+        let mut watermark = SymbolWatermark::default();
+        // A new file, and one that is appended to.
+        for values in values.chunks(1_000) {
+            dictionary.intern(values).unwrap();
+            fail();
+            let error = dictionary.save().unwrap_err();
+            assert!(matches!(error, Error::Disk { .. }), "{call:?}: {error:?}");
+            let power_loss = open(&disk.after_power_loss(), watermark).unwrap().table();
+            assert_eq!(power_loss.len(), watermark.count as usize, "dictionary-2");
+            watermark = dictionary.save().unwrap();
+            assert_eq!(dictionary.table().fresh_bytes(), 0, "symbols-5");
+        }
+        check(&dictionary.table(), &values);
+        fail();
+        let error = open(&disk, watermark).unwrap_err();
+        assert!(matches!(error, Error::Disk { .. }), "{call:?}: {error:?}");
+        check(&open(&disk, watermark).unwrap().table(), &values);
+    }
+}
+
+#[test]
+fn new_strings_are_refused_while_dictionaries_have_too_much_memory() {
+    let disk = new_disk(1);
+    let dictionary = open_within(&disk, SymbolWatermark::default(), 10_000).unwrap();
+    let values = numbered(0, 1_000, 100);
+    let values = bytes_of(&values);
+    let error = dictionary.intern(&values).unwrap_err().to_string();
+    let begin =
+        "column `#2` takes no new symbols, because the dictionaries of SYMBOL columns have ";
+    let end = " of memory, and their limit is 9.8 KiB: make it a VARCHAR, or raise memory.limit";
+    assert!(error.starts_with(begin) && error.ends_with(end), "{error}");
+    let known = dictionary.table().len();
+    assert!((10..100).contains(&known), "{known} strings");
+    assert_eq!(dictionary.intern(&values[..known]).unwrap().len(), known, "dictionary-3");
+    dictionary.intern_and_freeze(&values[..known + 1]).unwrap_err();
+    let watermark = dictionary.save().unwrap();
+    // What is there is always read.
+    let full = open_within(&disk, watermark, 0).unwrap();
+    assert_eq!(full.intern(&values[..known]).unwrap().len(), known, "dictionary-3");
+    full.intern(&values[..known + 1]).unwrap_err();
+    let mut texts = BatchTexts::default();
+    texts.push(values[known]);
+    let first = u32::try_from(known).unwrap();
+    full.replay(&SymbolTexts { column: COLUMN, first, texts }).unwrap();
+    check(&full.table(), &values[..known + 1]);
+}
+
+/// The strings of a large import are in memory until its commit. They are saved before it is
+/// refused, because what remains in memory is a fraction of them.
+#[test]
+fn new_strings_are_saved_before_others_are_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let disk: Arc<dyn Disk> = Arc::new(RealDisk);
+    let memory = Arc::new(MemoryBudget::new(4 << 20));
+    let empty = SymbolWatermark::default();
+    let dictionary = Dictionary::open(&disk, dir.path(), OF, empty, &memory).unwrap();
+    let values = numbered(0, 100_000, 66);
+    let values = bytes_of(&values);
+    assert_eq!(dictionary.intern(&values).unwrap(), ids(0, 100_000), "dictionary-3");
+    assert_eq!(texts(&dictionary.table()), values);
+    let watermark = dictionary.save().unwrap();
+    assert!(memory.used_bytes() < 2 << 20, "{} bytes", memory.used_bytes());
+    let again = Dictionary::open(&disk, dir.path(), OF, watermark, &memory).unwrap();
+    assert_eq!(texts(&again.table()), values);
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use tidegate_model::{ColumnType, PartitionUnit, Ttl};
+use tidegate_model::{ByteCount, ColumnType, PartitionUnit, Ttl};
 use tidegate_platform::{SimClock, SimDisk};
 use tidegate_storage::{
     AppendOptions, Appended, BatchColumn, BatchId, BatchValues, Database, Error,
@@ -389,6 +389,49 @@ fn old_partitions_go_when_rows_are_kept_for_a_time() {
     database.set_ttl("t", None).unwrap();
     append(&database, "t", &[row(1)]).unwrap();
     assert_eq!(database.maintain().unwrap().expired_partitions, 0);
+}
+
+/// The memory of dictionaries was in no budget: symbols filled it until the process was killed.
+#[test]
+fn new_symbols_beyond_their_memory_fail_their_commit_alone() {
+    let disk = SimDisk::new(1);
+    let open = |symbols: u64| {
+        let options = OpenOptions { symbol_bytes_max: ByteCount(symbols), ..options() };
+        Database::open(Arc::new(disk.clone()), Path::new(DIR), &options).unwrap()
+    };
+    let (database, mut tables) = (open(u64::MAX), Tables::new());
+    let run = |database: &Arc<Database>, tables: &mut Tables, step: Step| {
+        step.run(database).unwrap();
+        step.apply(tables);
+    };
+    run(&database, &mut tables, Step::Append(vec![("t", vec![(1, "a", 1)], None)]));
+    run(&database, &mut tables, Step::Checkpoint);
+    run(&database, &mut tables, Step::Append(vec![("t", vec![(2, "b", 2)], None)]));
+    assert!(database.symbol_memory().used_bytes() > 0);
+    drop(database);
+    // What is there is read, and known symbols are accepted.
+    let database = open(0);
+    assert_eq!(read(&database), tables);
+    run(&database, &mut tables, Step::Append(vec![("t", vec![(3, "a", 3), (4, "b", 4)], None)]));
+    run(&database, &mut tables, Step::Import("t", vec![(5, "b", 5)]));
+    let both = [append_of("t", &[(6, "a", 6)], None), append_of("u", &[(6, "a", 6)], None)];
+    for error in [
+        append(&database, "t", &[(6, "a", 6), (7, "c", 7)]).unwrap_err(),
+        import(&database, "t", &[(6, "a", 6), (7, "c", 7)]).unwrap_err(),
+        database.append(&both, &AppendOptions::default()).unwrap_err(),
+    ] {
+        assert!(matches!(error, Error::SymbolMemory { .. }), "dictionary-3: {error:?}");
+        let message = error.to_string();
+        assert!(message.starts_with("column `host` takes no new symbols"), "{message}");
+        check(&disk, &database, &tables, "after a refusal");
+    }
+    run(&database, &mut tables, Step::Append(vec![("t", vec![(8, "b", 8)], None)]));
+    drop(database);
+    check_reopened(&disk.after_power_loss(), &tables, "after power loss");
+    // With memory, the same commit succeeds.
+    let database = open(u64::MAX);
+    run(&database, &mut tables, Step::Append(vec![("t", vec![(7, "c", 7)], None)]));
+    check(&disk, &database, &tables, "with memory");
 }
 
 // A flush kept the files of all its partitions open until it had written the last one: rows in more

@@ -11,14 +11,13 @@ use tidegate_model::{ColumnId, ColumnType, Schema, SegmentId, SeqTxn, TableId};
 use super::memtable::{Memtable, MemtableRun, Origin};
 use super::parallel;
 use crate::change::TableChange;
-use crate::checksummed_file;
 use crate::error::{Corruption, Error, Result};
 use crate::files::{TableDirectory, TableFile};
 use crate::manifest::{Manifest, Obsolete, SegmentEntry};
 use crate::snapshot::{
     DeletionVectorFile, Derived, GroupedSegments, SegmentFile, SegmentRun, Snapshot,
 };
-use crate::symbols::{self, SymbolTable, SymbolTables, SymbolWatermark};
+use crate::symbols::{self, SymbolColumn, SymbolTable, SymbolTables, SymbolWatermark};
 
 /// A table as of a commit. It never changes; a commit creates a new one.
 #[derive(Debug)]
@@ -423,13 +422,9 @@ impl TableState {
         column: ColumnId,
         watermark: SymbolWatermark,
     ) -> Result<SymbolTable> {
-        if watermark == SymbolWatermark::default() {
-            return Ok(SymbolTable::default());
-        }
-        let path = self.directory.paths().symbol_file(column);
-        let bytes = checksummed_file::read(self.directory.disk().as_ref(), &path, "read symbols")?;
-        let bytes = bytes.ok_or_else(|| Error::missing(&path))?;
-        symbols::decode(&bytes, self.id(), column, watermark).map_err(Error::decode(&path))
+        let (disk, path) = (self.directory.disk(), self.directory.paths().symbol_file(column));
+        let of = SymbolColumn { table: self.id(), column };
+        symbols::read(disk.as_ref(), &path, of, watermark, SymbolTable::default())
     }
 
     /// A segment without the deleted rows.

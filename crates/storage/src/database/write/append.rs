@@ -456,7 +456,8 @@ pub(crate) fn encode(resolved: Resolved, rows: &RowBatch) -> Result<AppendTo> {
     let mut symbols = Vec::new();
     let mut intern = |column, texts: &[&[u8]]| -> Result<Vec<SymbolId>> {
         let watermark = watermarks.get(&column).copied().unwrap_or_default();
-        let (ids, table) = directory.dictionary(column, watermark)?.intern_and_freeze(texts)?;
+        let interned = directory.dictionary(column, watermark)?.intern_and_freeze(texts);
+        let (ids, table) = interned.map_err(|error| error.of_column(&schema, column))?;
         symbols.push((column, table));
         Ok(ids)
     };

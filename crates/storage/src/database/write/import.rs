@@ -288,12 +288,14 @@ impl ImportTxn {
     /// The ids of strings in the dictionary of a symbol column; new strings get new ids.
     ///
     /// # Errors
-    /// If a string is too long or not UTF-8, or the dictionary is full.
+    /// If a string is too long or not UTF-8, the dictionary is full, or dictionaries have too much
+    /// memory.
     ///
     /// # Panics
     /// If it is not a symbol column of `schema`.
     pub fn intern(&self, column: ColumnId, values: &[&[u8]]) -> Result<Vec<SymbolId>> {
-        let ids = self.dictionaries[&column].intern(values)?;
+        let interned = self.dictionaries[&column].intern(values);
+        let ids = interned.map_err(|error| error.of_column(&self.schema, column))?;
         self.made().interned.insert(column);
         Ok(ids)
     }
