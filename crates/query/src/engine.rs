@@ -49,7 +49,7 @@ use crate::dml::{Changed, RowChanges};
 use crate::error::{Error, Result, SettingProblem};
 use crate::functions::table_functions;
 use crate::memory::{
-    QueryMemory, Scope, Shape, StatementMemory, UncommittedMemory, UserMemories, merge_bytes, share,
+    QueryMemory, Shape, StatementMemory, UncommittedMemory, UserMemories, merge_bytes, share,
 };
 use crate::options::EngineOptions;
 use crate::parse::statement::session::Set;
@@ -139,7 +139,7 @@ impl Engine {
                 made.map_err(|source| StorageError::Disk { purpose, source })?;
             }
         }
-        let memory = QueryMemory::new(Scope::All, Shape::of_all(options));
+        let memory = QueryMemory::of_all(database.symbol_memory(), options);
         let spill = SpillFolder { dir: options.spill_dir.clone(), bytes_max: options.spill_max };
         let memory: Arc<dyn MemoryPool> = Arc::new(memory);
         let runtime = spill.runtime(&memory)?;

@@ -20,6 +20,9 @@
 //!   of all queries (`UncommittedMemory`), those of one user three quarters of that, and count to
 //!   the user's statements, too: sessions that are idle leave memory to statements.
 //!
+//! - memory-8. Dictionaries of SYMBOL columns are in memory as long as their tables: what they have
+//!   is missing in the pool of all queries, of which they leave at least a half.
+//!
 //! DataFusion's own fair pool lets sorts take everything, and leaves nothing for their merges.
 //!
 //! - memory-7. The memory of one statement is counted by a pool of its own (`StatementMemory`),
@@ -37,6 +40,7 @@ use datafusion::execution::memory_pool::{
     MemoryConsumer, MemoryLimit, MemoryPool, MemoryReservation, human_readable_size,
 };
 use tidegate_model::ByteCount;
+use tidegate_storage::MemoryBudget;
 
 use crate::options::EngineOptions;
 
@@ -119,6 +123,8 @@ pub(crate) struct QueryMemory {
     threads: usize,
     merge_bytes_min: usize,
     used: Mutex<Used>,
+    /// The dictionaries, which take a part of the pool of all queries (memory-8).
+    symbols: Option<Arc<MemoryBudget>>,
 }
 
 #[derive(Debug, Default)]
@@ -162,7 +168,20 @@ impl Used {
 impl QueryMemory {
     pub(crate) fn new(scope: Scope, shape: Shape) -> QueryMemory {
         let Shape { bytes_max, threads, merge_bytes_min } = shape;
-        QueryMemory { scope, bytes_max, threads, merge_bytes_min, used: Mutex::default() }
+        let (used, symbols) = (Mutex::default(), None);
+        QueryMemory { scope, bytes_max, threads, merge_bytes_min, used, symbols }
+    }
+
+    /// The pool of all queries, beside the dictionaries of their database.
+    pub(crate) fn of_all(symbols: &Arc<MemoryBudget>, engine: &EngineOptions) -> QueryMemory {
+        let pool = QueryMemory::new(Scope::All, Shape::of_all(engine));
+        QueryMemory { symbols: Some(Arc::clone(symbols)), ..pool }
+    }
+
+    /// The bytes of the pool at this time.
+    fn bytes_max(&self) -> usize {
+        let symbols = self.symbols.as_ref().map_or(0, |symbols| symbols.used_bytes());
+        beside_symbols(self.bytes_max, symbols)
     }
 
     /// The part of the free memory for a consumer that has more than its share (memory-3).
@@ -177,6 +196,11 @@ impl QueryMemory {
     fn with<T>(&self, work: impl FnOnce(&mut Used) -> T) -> T {
         work(&mut self.used.lock().unwrap_or_else(PoisonError::into_inner))
     }
+}
+
+/// The bytes that dictionaries leave of a pool (memory-8).
+fn beside_symbols(bytes_max: usize, symbols: u64) -> usize {
+    bytes_max - usize::try_from(symbols).unwrap_or(usize::MAX).min(bytes_max / 2)
 }
 
 /// The memory that the statements of each user have together (memory-4).
@@ -252,7 +276,7 @@ fn is_merge(consumer: &MemoryConsumer) -> bool {
 
 impl fmt::Display for QueryMemory {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let bytes = human_readable_size(self.bytes_max);
+        let bytes = human_readable_size(self.bytes_max());
         match self.scope {
             Scope::All => write!(f, "query memory of {bytes}"),
             Scope::Statement => write!(f, "{bytes} of a statement (query.memory_limit)"),
@@ -292,11 +316,12 @@ impl MemoryPool for QueryMemory {
 
     fn try_grow(&self, reservation: &MemoryReservation, bytes: usize) -> Result<()> {
         let can_spill = reservation.consumer().can_spill();
+        let bytes_max = self.bytes_max();
         let left = self.with(|used| {
             // memory-1.
             let free = if can_spill {
-                let all = self.bytes_max.saturating_sub(used.fixed);
-                let all = all.min(self.bytes_max - self.bytes_max / KEPT);
+                let all = bytes_max.saturating_sub(used.fixed);
+                let all = all.min(bytes_max - bytes_max / KEPT);
                 let share = all / used.spillers.max(1);
                 let share = share.saturating_sub(reservation.size());
                 match self.scope {
@@ -307,10 +332,10 @@ impl MemoryPool for QueryMemory {
                     Scope::Statement | Scope::Uncommitted => share,
                 }
             } else {
-                let mut free = self.bytes_max.saturating_sub(used.fixed + used.spillable);
+                let mut free = bytes_max.saturating_sub(used.fixed + used.spillable);
                 if is_merge(reservation.consumer()) {
                     // memory-2.
-                    let shared = self.bytes_max - self.bytes_max / KEPT;
+                    let shared = bytes_max - bytes_max / KEPT;
                     let share = shared / used.merges.max(self.threads);
                     let share = share.max(self.merge_bytes_min);
                     let share = share.saturating_sub(reservation.size());
@@ -318,7 +343,7 @@ impl MemoryPool for QueryMemory {
                 }
                 if reservation.consumer().name() == READ_AHEAD {
                     // memory-5.
-                    let ahead = self.bytes_max / AHEAD;
+                    let ahead = bytes_max / AHEAD;
                     free = free.min(ahead.saturating_sub(used.ahead));
                 }
                 free
@@ -344,7 +369,7 @@ impl MemoryPool for QueryMemory {
     }
 
     fn memory_limit(&self) -> MemoryLimit {
-        MemoryLimit::Finite(self.bytes_max)
+        MemoryLimit::Finite(self.bytes_max())
     }
 }
 
@@ -471,6 +496,13 @@ impl MemoryPool for StatementMemory {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn dictionaries_leave_at_least_half_of_the_pool() {
+        for (symbols, left) in [(0, 1_000), (300, 700), (500, 500), (501, 500), (u64::MAX, 500)] {
+            assert_eq!(beside_symbols(1_000, symbols), left, "memory-8");
+        }
+    }
 
     fn shape(bytes_max: usize, threads: usize, merge_bytes_min: usize) -> Shape {
         Shape { bytes_max, threads, merge_bytes_min }

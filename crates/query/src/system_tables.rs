@@ -96,7 +96,7 @@ pub(crate) const TABLE_FUNCTIONS: [(&str, &str); 13] = [
     ("table_storage()", "Tables with their space on disk."),
     ("wal_tables()", "Tables with their last commits."),
     ("functions()", "All functions."),
-    ("memory_metrics()", "Memory by consumer: queries, memtables, spilled rows, ingest."),
+    ("memory_metrics()", "Memory by consumer: queries, memtables, symbols, spilled rows, ingest."),
     ("query_activity()", "Running statements."),
     ("ilp_connections()", "Connections of the line protocol."),
     ("copy_progress()", "Jobs of COPY that are running or waiting."),

@@ -45,6 +45,9 @@ const INGEST_PERCENT: u64 = 20;
 /// The share of `memory.limit` that connections may hold, in percent: a few of the largest messages
 /// on a small machine.
 const CONNECTION_PERCENT: u64 = 10;
+/// The divisor of `memory.limit` that gives the memory from which on dictionaries of SYMBOL columns
+/// take no new values. Queries lose what dictionaries have, so they keep more than half.
+const SYMBOL_PART: u64 = 4;
 /// The key of the memory of rows that wait for their commit.
 const INGEST_LIMIT: &str = "memory.ingest_limit";
 /// The key of the memory of connections.
@@ -487,6 +490,13 @@ impl Config {
     #[must_use]
     pub fn query_memory(&self) -> ByteCount {
         ByteCount(self.memory_limit.0.saturating_sub(self.ingest_limit.0))
+    }
+
+    /// Returns the memory of the dictionaries of SYMBOL columns, beyond which commits with new
+    /// values fail.
+    #[must_use]
+    pub fn symbol_memory(&self) -> ByteCount {
+        ByteCount(self.memory_limit.0 / SYMBOL_PART)
     }
 
     /// Returns the memory of one statement.

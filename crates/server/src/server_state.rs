@@ -326,6 +326,11 @@ fn storage_metrics(database: &Database) -> Vec<ComputedMetric> {
             database.memtable_bytes(),
         ),
         value(
+            "tidegate_symbol_bytes",
+            "Memory of the dictionaries of SYMBOL columns, without pages of their files.",
+            database.symbol_memory().used_bytes(),
+        ),
+        value(
             "tidegate_wal_bytes",
             "Bytes of the log that a start would read.",
             database.log_bytes(),

@@ -71,6 +71,7 @@ pub(crate) fn of_storage(error: &StorageError) -> &'static str {
         | StorageError::TableTruncated { .. }
         | StorageError::ColumnDropped { .. } => "40001",
         StorageError::CommitTooLarge { .. } => "54000",
+        StorageError::SymbolMemory { .. } => "53200",
         other => match other.class() {
             Class::Environment => "58030",
             Class::Corruption => "XX001",
@@ -94,7 +95,18 @@ pub(crate) fn status(code: &str) -> u16 {
 
 #[cfg(test)]
 mod tests {
+    use tidegate_model::ByteCount;
+
     use super::*;
+
+    #[test]
+    fn symbols_beyond_their_memory_are_out_of_memory() {
+        let (bytes, limit) = (ByteCount(2), ByteCount(1));
+        let error = StorageError::SymbolMemory { column: "host".to_owned(), bytes, limit };
+        assert_eq!((of_storage(&error), error.class()), ("53200", Class::Environment));
+        let error = QueryError::from(error);
+        assert_eq!((of_query(&error), error.condition()), ("53200", Condition::OutOfMemory));
+    }
 
     #[test]
     fn http_statuses_follow_the_class_of_the_error() {

@@ -34,6 +34,7 @@ pub(crate) fn run(arguments: &ServeArguments, session: &Session) -> Result<Exit>
         ..EngineOptions::standard(threads, config.query_memory(), spill_dir)
     };
     let mut options = session.open_options(config.memory_limit);
+    options.symbol_bytes_max = config.symbol_memory();
     options.log.durability = config.durability;
     let purge_after = u64::try_from(config.purge_after.as_nanos());
     options.maintenance.delete_compaction_after_nanos = purge_after.unwrap_or(u64::MAX);

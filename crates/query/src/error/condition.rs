@@ -208,6 +208,7 @@ fn storage_condition(source: &StorageError) -> Condition {
         | StorageError::SchemaChanged { .. }
         | StorageError::TableTruncated { .. }
         | StorageError::ColumnDropped { .. } => Condition::Conflict,
+        StorageError::SymbolMemory { .. } => Condition::OutOfMemory,
         StorageError::TimestampMissing { .. } => Condition::NotNull,
         StorageError::TimestampOutOfRange { .. } => Condition::OutOfRange,
         StorageError::Schema(source) => schema_condition(source),

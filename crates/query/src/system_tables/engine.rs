@@ -74,6 +74,7 @@ pub(super) fn memory_metrics(caller: &StatementContext) -> Result<RecordBatch> {
         MemoryUse { tag: "queries_limit", bytes: limit },
         MemoryUse { tag: "query_spill", bytes: system.runtime.disk_manager.used_disk_space() },
         MemoryUse { tag: "memtables", bytes: system.database.memtable_bytes() },
+        MemoryUse { tag: "symbols", bytes: system.database.symbol_memory().used_bytes() },
     ];
     all.extend(system.server_info.memory());
     batch(vec![

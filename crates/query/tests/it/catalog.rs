@@ -166,7 +166,7 @@ fn table_functions_describe_the_storage() {
                 "SELECT state, query FROM query_activity()",
                 "planning SELECT state, query FROM query_activity()",
             ),
-            ("SELECT count(*) FROM memory_metrics()", "4"),
+            ("SELECT count(*) FROM memory_metrics()", "5"),
             (
                 "SELECT count(*) FROM nope()",
                 "UndefinedFunction at 1:22: line 1, column 22: Invalid function 'nope'",

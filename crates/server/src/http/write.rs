@@ -119,7 +119,7 @@ impl Refusal {
         let message = sentence(error);
         match (sqlstate::of_storage(error), error.class()) {
             ("53100", _) => Refusal::new(507, "retry operation", message),
-            ("25006", _) => Refusal::new(503, "retry operation", message),
+            ("25006" | "53200", _) => Refusal::new(503, "retry operation", message),
             _ if matches!(error, StorageError::BatchReused { .. }) => key_reused(),
             ("54000", _) => Refusal::new(413, "request too large", message),
             _ if is_race(error) => Refusal::new(503, "retry operation", message),
