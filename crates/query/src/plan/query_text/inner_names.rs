@@ -393,7 +393,6 @@ fn add_names(key: &Expr, names: &mut Vec<Ident>) {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use crate::plan::query_text::parse_query;
 
     #[track_caller]
