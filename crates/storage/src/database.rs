@@ -36,7 +36,7 @@ use crate::wal::{CommitOutcome, Log, LogOptions, TornGroup};
 
 pub use commit::ddl::{NewColumns, Relations, SchemaEdit, TableDdl};
 pub use commit::pending::VisibleTables;
-pub use commit::request::{DdlBefore, OtherRows, PendingDdl};
+pub use commit::request::{DdlBefore, OtherRows, PendingDdl, TableRead};
 pub use deletes::vectors::{SegmentDeletes, SnapshotDeletes, TableDeletes};
 pub use maintenance::{MaintenanceOptions, MaintenanceReport};
 pub use open::repair::{LogRepair, repair_log};
@@ -384,7 +384,8 @@ impl Database {
     /// Commits the changes of a transaction (transaction-1).
     ///
     /// # Errors [`Error::RowsChanged`] if rows to delete no longer exist, or the columns of their
-    /// table have changed (transaction-3); [`Error::TablesChanged`], and those of
+    /// table have changed (transaction-3); [`Error::ReadRowsChanged`] if rows of a table that it
+    /// has read were changed (transaction-5); [`Error::TablesChanged`], and those of
     /// [`define`](Self::define), if changes of tables no longer fit; and as
     /// [`append`](Self::append). Nothing has changed then; with [`Error::InDoubt`], the next open
     /// decides.

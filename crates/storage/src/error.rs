@@ -79,6 +79,11 @@ pub enum Error {
     )]
     RowsChanged { table: String },
     #[error(
+        "rows of table `{table}` were changed or removed by another transaction after this one has \
+         read the table FOR UPDATE or FOR SHARE: begin it again"
+    )]
+    ReadRowsChanged { table: String },
+    #[error(
         "table `{table}`, which this transaction changes, was dropped, renamed or replaced by \
          another meanwhile: begin it again"
     )]
@@ -278,6 +283,7 @@ impl Error {
             | Error::TableTwice { .. }
             | Error::SegmentChanged { .. }
             | Error::RowsChanged { .. }
+            | Error::ReadRowsChanged { .. }
             | Error::TablesChanged { .. }
             | Error::TooManyChanges
             | Error::TooManyPartitions { .. }

@@ -36,9 +36,9 @@ pub use database::{
     LogRepair, LostCommits, MaintenanceOptions, MaintenanceReport, NewColumns, NewTableOptions,
     OpenOptions, OtherRows, PendingDdl, PrivateNumbers, PrivateRows, PrivateSnapshot,
     RecoveryReport, Relations, SchemaEdit, SegmentDeletes, SegmentPin, SnapshotDeletes,
-    TableAppend, TableDdl, TableDeletes, TableDescription, TableEntry, TransactionCommit,
-    VerifyReport, VerifyStep, VisibleTables, encode_private, is_private, repair_log,
-    verify_offline,
+    TableAppend, TableDdl, TableDeletes, TableDescription, TableEntry, TableRead,
+    TransactionCommit, VerifyReport, VerifyStep, VisibleTables, encode_private, is_private,
+    repair_log, verify_offline,
 };
 pub use deletion_vector::DeletionVector;
 pub use error::{Class, Corruption, DecodeError, Error, Result, SegmentDamage};

@@ -37,6 +37,9 @@ pub struct Snapshot {
     pub schema: Arc<Schema>,
     /// The last commit that is included.
     pub seq_txn: SeqTxn,
+    /// The last one of these, since the database was opened, that changed or removed rows that were
+    /// there before it: no append, flush or compaction.
+    pub rows_changed_at: SeqTxn,
     /// The groups, ascending in time (snapshot-2); for a table without designated timestamp, one
     /// for each segment in the order of commits.
     pub groups: Vec<ScanGroup>,
@@ -146,6 +149,7 @@ impl Snapshot {
             name: self.name.clone(),
             schema: Arc::clone(&self.schema),
             seq_txn: self.seq_txn,
+            rows_changed_at: self.rows_changed_at,
             groups: self.groups.iter().filter_map(in_files).collect(),
             symbols: self.symbols.clone(),
             derived: Derived::default(),

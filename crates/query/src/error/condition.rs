@@ -204,6 +204,7 @@ fn storage_condition(source: &StorageError) -> Condition {
         }
         StorageError::SegmentChanged { .. }
         | StorageError::RowsChanged { .. }
+        | StorageError::ReadRowsChanged { .. }
         | StorageError::TablesChanged { .. }
         | StorageError::SchemaChanged { .. }
         | StorageError::TableTruncated { .. }

@@ -313,6 +313,7 @@ fn without_rows(snapshot: &Snapshot) -> Snapshot {
         name: snapshot.name.clone(),
         schema: Arc::clone(&snapshot.schema),
         seq_txn: snapshot.seq_txn,
+        rows_changed_at: snapshot.rows_changed_at,
         groups: Vec::new(),
         symbols: std::iter::empty().collect(),
         derived: Derived::default(),

@@ -165,6 +165,7 @@ fn empty_snapshot(table: TableId, name: &str, schema: Arc<Schema>) -> Snapshot {
         name: name.to_owned(),
         schema,
         seq_txn: SeqTxn(0),
+        rows_changed_at: SeqTxn(0),
         groups: Vec::new(),
         symbols: std::iter::empty().collect(),
         derived: Derived::default(),

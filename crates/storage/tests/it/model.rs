@@ -359,7 +359,7 @@ fn transaction(
     };
     let appends = appends.iter().map(append);
     let appends = appends.map(|append| TableAppend { add_columns: false, ..append }).collect();
-    database.commit_transaction(&TransactionCommit { ddl, appends, removed: Vec::new() })
+    database.commit_transaction(&TransactionCommit { ddl, appends, ..TransactionCommit::default() })
 }
 
 fn commit(tables: &mut Tables, changes: &[Step], appends: &[(&'static str, Vec<Row>)]) {

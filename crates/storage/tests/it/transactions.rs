@@ -9,7 +9,7 @@ use tidegate_model::{ColumnType, TableId, limits};
 use tidegate_storage::{
     AppendOptions, Database, DeletionVector, Error, NewColumns, PendingDdl, PrivateNumbers,
     PrivateRows, Relations, Run, SchemaEdit, SegmentDeletes, SegmentRun, Snapshot, SymbolTables,
-    TableAppend, TableDdl, TableDeletes, TableEntry, TransactionCommit, VisibleTables,
+    TableAppend, TableDdl, TableDeletes, TableEntry, TableRead, TransactionCommit, VisibleTables,
     encode_private,
 };
 
@@ -59,6 +59,7 @@ fn one_commit_adds_and_deletes_rows_in_several_tables() {
         ddl,
         appends: known.into_iter().chain(new).collect(),
         removed: before.iter().map(|it| firsts(it)).collect(),
+        reads: Vec::new(),
     };
     // A memtable, which a deletion of rows in segments does not change.
     append(&database, "b", &[(7, "tail", 7)]).unwrap();
@@ -93,7 +94,7 @@ fn deleting_a_deleted_row_is_refused() {
     let first = TransactionCommit {
         appends: vec![rows_for(&database, "t", &[(5, "new", 5)])],
         removed,
-        ddl: PendingDdl::default(),
+        ..TransactionCommit::default()
     };
     database.commit_transaction(&first).unwrap();
     let refused = database.commit_transaction(&first).unwrap_err();
@@ -113,6 +114,77 @@ fn deleting_a_deleted_row_is_refused() {
     assert_eq!(database.snapshot("t").unwrap().rows().0, 2);
     let refused = PendingDdl::default().push(&database, create("T")).unwrap_err();
     assert!(matches!(refused, Error::TableExists { .. }), "{refused}");
+}
+
+/// Commits a transaction that has read one table and adds a row to another, after a change.
+#[track_caller]
+fn check_read(name: &str, is_refused: bool, change: fn(&Arc<Database>)) {
+    let (_, database) = new_database();
+    for table in ["read", "written"] {
+        database.create_table(table, schema()).unwrap();
+    }
+    import(&database, "read", &[(1, "x", 1), (2, "y", 2), (DAY, "x", 3)]).unwrap();
+    append(&database, "read", &[(3, "tail", 4)]).unwrap();
+    let commit = TransactionCommit {
+        appends: vec![rows_for(&database, "written", &[(1, "x", 1)])],
+        reads: vec![TableRead::of(&database.snapshot("read").unwrap())],
+        ..TransactionCommit::default()
+    };
+    change(&database);
+    match database.commit_transaction(&commit) {
+        Err(Error::ReadRowsChanged { table }) if is_refused => {
+            assert_eq!(table, "read", "transaction-5: {name}");
+        }
+        outcome => assert!(outcome.is_ok() && !is_refused, "transaction-5: {name}"),
+    }
+    let written = database.snapshot("written").unwrap().rows().0;
+    assert_eq!(written, u64::from(!is_refused), "transaction-1: {name}");
+}
+
+/// Deletes the first row of each segment.
+fn delete_firsts(database: &Arc<Database>, table: &str) {
+    database.flush_table(table).unwrap();
+    let removed = vec![firsts(&database.snapshot(table).unwrap())];
+    let appends = vec![rows_for(database, table, &[])];
+    let commit = TransactionCommit { appends, removed, ..TransactionCommit::default() };
+    database.commit_transaction(&commit).unwrap();
+}
+
+// A transaction that reads a row, calculates, and writes the row lost the change of another one in
+// between: its UPDATE replaced the row of that one.
+#[test]
+fn rows_that_a_transaction_has_read_are_at_its_commit_as_they_were() {
+    check_read("nothing", false, |_| {});
+    check_read("an append", false, |database| {
+        append(database, "read", &[(5, "z", 5)]).unwrap();
+    });
+    check_read("an import", false, |database| {
+        import(database, "read", &[(5, "z", 5)]).unwrap();
+    });
+    check_read("another table", false, |database| {
+        append(database, "other", &[(1, "x", 1)]).unwrap();
+    });
+    check_read("a flush", false, |database| database.flush_table("read").unwrap());
+    check_read("a compaction", false, |database| {
+        database.flush_table("read").unwrap();
+        database.compact_table("read").unwrap();
+    });
+    check_read("other columns", false, |database| {
+        database.rename_column("read", "value", "number").unwrap();
+    });
+    check_read("deleted rows", true, |database| delete_firsts(database, "read"));
+    check_read("a truncation", true, |database| database.truncate_table("read").unwrap());
+    check_read("a dropped table", true, |database| database.drop_tables(&["read"]).unwrap());
+    check_read("a dropped partition", true, |database| {
+        let last = database.snapshot("read").unwrap().groups.last().unwrap().partition;
+        database.drop_partitions("read", &[last].into()).unwrap();
+    });
+    check_read("a deletion before other commits", true, |database| {
+        database.rename_table("read", "moved").unwrap();
+        delete_firsts(database, "moved");
+        append(database, "moved", &[(5, "z", 5)]).unwrap();
+        database.flush_table("moved").unwrap();
+    });
 }
 
 #[test]
@@ -237,7 +309,7 @@ proptest! {
         let rows = [(1, "x", 4), (2, "new", 5)];
         let tables = now.iter().map(|(name, ..)| name.as_str());
         let appends = tables.map(|table| rows_in(&database, &ddl, table, &rows)).collect();
-        let commit = TransactionCommit { ddl, appends, removed: Vec::new() };
+        let commit = TransactionCommit { ddl, appends, ..TransactionCommit::default() };
         database.commit_transaction(&commit).unwrap();
         for (name, ..) in &now {
             let rows = rows_for(&plain, name, &rows);
@@ -303,7 +375,7 @@ fn a_session_sees_its_uncommitted_rows_as_its_commit_writes_them() {
         let commit = TransactionCommit {
             appends: vec![rows_for(&database, "t", &batches.concat())],
             removed: vec![removed],
-            ddl: PendingDdl::default(),
+            ..TransactionCommit::default()
         };
         database.commit_transaction(&commit).unwrap();
         let now = database.snapshot("t").unwrap();

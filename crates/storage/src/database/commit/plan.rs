@@ -18,7 +18,7 @@ use super::ddl::{Relations, SchemaEdit};
 use super::request::{
     Append, AppendTarget, AppendTo, Coalesce, CommitRequest, Committed, DdlStep, Deletes, Exchange,
     Import, NewDeletionVector, NewTable, OtherRows, PendingDdl, PlannedCommit, Replace,
-    Replacement, SnapshotId, Target, new_table,
+    Replacement, SnapshotId, TableRead, Target, new_table,
 };
 use crate::catalog::{check_name, fold_name};
 use crate::change::{BatchId, TableChange, TableOp};
@@ -203,8 +203,12 @@ impl<'a> PendingTables<'a> {
                 let schema = Arc::new(edit.apply(&table.manifest.schema)?);
                 Ok(vec![self.next_op(table, TableChange::Alter { schema })])
             }
-            CommitRequest::Append(append) if append.ddl.is_empty() => self.plan_appends(append),
+            CommitRequest::Append(append) if append.ddl.is_empty() => {
+                self.check_reads(append)?;
+                self.plan_appends(append)
+            }
             CommitRequest::Append(append) => {
+                self.check_reads(append)?;
                 let mut forked = self.forked();
                 let mut ops = forked.plan_ddl(&append.ddl)?;
                 ops.extend(forked.plan_appends(append)?);
@@ -361,6 +365,19 @@ impl<'a> PendingTables<'a> {
         let change = TableChange::Append { batch, mem_segments, symbols };
         ops.push(TableOp { table, seq_txn, change });
         Ok(ops)
+    }
+
+    /// Checks that no commit before this one has changed rows that its transaction has read
+    /// (transaction-5); those of the same group are among them (commit_plan-1).
+    fn check_reads(&self, append: &Append) -> Result<()> {
+        let is_changed = |read: &&TableRead| match self.by_id(read.table) {
+            Some(table) => read.rows_changed_at < table.rows_changed_at,
+            None => append.ddl.new_table(read.table).is_none(),
+        };
+        match append.reads.iter().find(is_changed) {
+            Some(read) => Err(Error::ReadRowsChanged { table: read.name.clone() }),
+            None => Ok(()),
+        }
     }
 
     fn plan_deletes(&self, id: TableId, deletes: &Deletes) -> Result<Vec<TableOp>> {
@@ -581,11 +598,26 @@ impl<'a> PendingTables<'a> {
                 }
                 let rows = matches!(change, TableChange::Append { .. })
                     .then(|| new_rows(request, op.table, self.lsn));
-                let changed =
+                let mut changed =
                     table.changed(op.seq_txn, change, rows).expect("commit_plan-1: planned for it");
+                if changes_rows(request, change) {
+                    changed.rows_changed_at = op.seq_txn;
+                }
                 self.changes.tables.insert(op.table, Some(Arc::new(changed)));
             }
         }
+    }
+}
+
+/// Returns true if a change of a request changes or removes rows that were there before it.
+fn changes_rows(request: &CommitRequest, change: &TableChange) -> bool {
+    match change {
+        TableChange::DeletionVector { .. } | TableChange::Truncate => true,
+        // Writers of rows replace segments only to delete rows of them.
+        TableChange::Replace { .. } => {
+            !matches!(request, CommitRequest::Replace(Replace { keeps_rows: true, .. }))
+        }
+        _ => false,
     }
 }
 

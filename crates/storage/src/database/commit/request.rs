@@ -16,7 +16,7 @@ use crate::error::Error;
 use crate::files::TableDirectory;
 use crate::mem_segment::MemSegment;
 use crate::segment::SegmentMeta;
-use crate::snapshot::SegmentFile;
+use crate::snapshot::{SegmentFile, Snapshot};
 use crate::symbols::{SymbolTable, SymbolWatermark};
 use crate::wal::CommitOutcome;
 
@@ -52,6 +52,8 @@ pub(crate) struct Append {
     pub(crate) older: Option<BatchId>,
     /// Each table once.
     pub(crate) tables: Vec<AppendTo>,
+    /// The tables whose rows must be as they were read (transaction-5).
+    pub(crate) reads: Vec<TableRead>,
     pub(crate) since_nanos: u64,
 }
 
@@ -101,6 +103,8 @@ pub(crate) struct Replace {
     pub(crate) memtable: Vec<Arc<MemtableRun>>,
     pub(crate) segments: Vec<SegmentMeta>,
     pub(crate) symbols: Vec<(ColumnId, SymbolWatermark)>,
+    /// True if all live rows of the input are in the new segments: a flush or a compaction.
+    pub(crate) keeps_rows: bool,
 }
 
 /// A run of a memtable in place of several. It needs no record in the log.
@@ -127,6 +131,27 @@ pub(crate) struct PlannedCommit {
     /// Empty if the log needs no record.
     pub(crate) ops: Vec<TableOp>,
     pub(crate) committed: Committed,
+}
+
+/// A table whose rows a transaction has read, and which others may not have changed at its commit
+/// (transaction-5).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TableRead {
+    /// The table.
+    pub table: TableId,
+    /// Its name when it was read.
+    pub name: String,
+    /// [`Snapshot::rows_changed_at`] when it was read.
+    pub rows_changed_at: SeqTxn,
+}
+
+impl TableRead {
+    /// The read of a snapshot.
+    #[must_use]
+    pub fn of(snapshot: &Snapshot) -> TableRead {
+        let Snapshot { table, rows_changed_at, .. } = *snapshot;
+        TableRead { table, name: snapshot.name.clone(), rows_changed_at }
+    }
 }
 
 /// A table that does not exist yet.
@@ -202,7 +227,7 @@ pub(crate) struct NewDeletionVector {
 }
 
 impl Replace {
-    /// Puts new segments in place of segments and of runs of the memtable.
+    /// Puts new segments with the same rows in place of segments and of runs of the memtable.
     pub(crate) fn with(
         written: &NewSegments<'_>,
         out: Vec<(SegmentId, Option<DeletionVectorMeta>)>,
@@ -211,7 +236,7 @@ impl Replace {
     ) -> Replace {
         let (table, name) = (written.table().id(), written.table().name.clone());
         let (memtable, segments) = (memtable.to_vec(), written.metas());
-        Replace { table, name, out, memtable, segments, symbols }
+        Replace { table, name, out, memtable, segments, symbols, keeps_rows: true }
     }
 
     /// Removes some segments of a table.
@@ -220,7 +245,8 @@ impl Replace {
         out: Vec<(SegmentId, Option<DeletionVectorMeta>)>,
     ) -> Replace {
         let (memtable, segments, symbols) = (Vec::new(), Vec::new(), Vec::new());
-        Replace { table: table.id(), name: table.name.clone(), out, memtable, segments, symbols }
+        let (table, name) = (table.id(), table.name.clone());
+        Replace { table, name, out, memtable, segments, symbols, keeps_rows: false }
     }
 }
 

@@ -146,7 +146,10 @@ impl<'a, 's> DeleteWriter<'a, 's> {
             Some(rows.map_or_else(|| run.run(), |rows| run.run_without(&rows.rows)))
         })?;
         let symbols = written.sync()?;
-        let replace = |out| Replace::with(&written, out, table.memtable.runs(), symbols.clone());
+        let replace = |out| Replace {
+            keeps_rows: false,
+            ..Replace::with(&written, out, table.memtable.runs(), symbols.clone())
+        };
         let deletes = effects.into_deletes(table, Some(&replace));
         files.segments = Some(written);
         Ok((deletes, files))

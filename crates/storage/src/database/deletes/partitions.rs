@@ -60,7 +60,7 @@ impl PartitionDropper<'_> {
             return Ok(0);
         }
         let mut written = NewSegments::new(self.database, table)?;
-        let replace = if of_memtable.is_empty() {
+        let kept = if of_memtable.is_empty() {
             Replace::with(&written, out, &[], Vec::new())
         } else {
             let is_left = |run: &MemtableRun| !of_memtable.contains(&run.meta.partition);
@@ -68,6 +68,7 @@ impl PartitionDropper<'_> {
             let symbols = written.sync()?;
             Replace::with(&written, out, table.memtable.runs(), symbols)
         };
+        let replace = Replace { keeps_rows: false, ..kept };
         commit_rewritten(self.database, replace, &written)?;
         Ok(dropped.len())
     }

@@ -33,6 +33,9 @@ pub(crate) struct TableState {
     pub(crate) logged: LoggedSymbols,
     /// The commit that truncated the table last, if one has since the database was opened.
     pub(crate) truncated_at: SeqTxn,
+    /// The last commit since the database was opened that changed or removed rows that were there
+    /// before it (transaction-5).
+    pub(crate) rows_changed_at: SeqTxn,
     segments: Arc<Segments>,
     snapshot: OnceLock<Arc<Snapshot>>,
     damage: Option<Damage>,
@@ -110,6 +113,7 @@ impl TableState {
             memtable,
             logged,
             truncated_at: SeqTxn(0),
+            rows_changed_at: SeqTxn(0),
             segments,
             snapshot: OnceLock::new(),
             damage: None,
@@ -169,7 +173,8 @@ impl TableState {
         self.manifest.table
     }
 
-    /// This table after a commit; an append is given with its rows.
+    /// This table after a commit; an append is given with its rows. The caller sets
+    /// `rows_changed_at`, since a change does not tell a compaction from a deletion.
     pub(crate) fn changed(
         &self,
         seq_txn: SeqTxn,
@@ -201,6 +206,7 @@ impl TableState {
             memtable,
             logged,
             truncated_at,
+            rows_changed_at: self.rows_changed_at,
             segments,
             snapshot: OnceLock::new(),
             damage: self.damage.clone(),
@@ -216,6 +222,7 @@ impl TableState {
             memtable,
             logged: Arc::clone(&self.logged),
             truncated_at: self.truncated_at,
+            rows_changed_at: self.rows_changed_at,
             segments: Arc::clone(&self.segments),
             snapshot: OnceLock::new(),
             damage: self.damage.clone(),
@@ -348,6 +355,7 @@ impl TableState {
             name: self.name.clone(),
             schema: Arc::clone(&self.manifest.schema),
             seq_txn: self.manifest.seq_txn,
+            rows_changed_at: self.rows_changed_at,
             groups: grouped.with_memtable(memtable),
             symbols,
             derived: Derived::default(),

@@ -25,6 +25,7 @@ use crate::database::Database;
 use crate::database::commit::pending::VisibleTables;
 use crate::database::commit::request::{
     Append, AppendTarget, AppendTo, CommitError, CommitRequest, Committed, Deletes, PendingDdl,
+    TableRead,
 };
 use crate::database::deletes::apply::{DeleteFiles, LockedTable, write_deletes};
 use crate::database::deletes::vectors::{DeletesByTable, merged_deletes};
@@ -95,6 +96,15 @@ pub(crate) struct Prepared<'a> {
     pub(crate) tables: Vec<AppendTo>,
     /// The files for the rows that these replace (append-3).
     pub(crate) delete_files: Vec<DeleteFiles<'a>>,
+}
+
+/// The part of a transaction that comes before its rows.
+#[derive(Debug, Default)]
+pub(crate) struct CommitConditions {
+    /// Changes of tables.
+    pub(crate) ddl: PendingDdl,
+    /// The tables whose rows must be as they were read (transaction-5).
+    pub(crate) reads: Vec<TableRead>,
 }
 
 /// The columns of a batch, mapped to those of a table.
@@ -184,8 +194,8 @@ impl TableWriter<'_> {
         let locked = self.lock_tables(&visible, appends, &none)?;
         let Prepared { targets, tables, delete_files } =
             self.prepare(&visible, appends, &none, &locked)?;
-        let ddl = PendingDdl::default();
-        let committed = self.commit_prepared(options, ddl, tables, delete_files)?;
+        let before = CommitConditions::default();
+        let committed = self.commit_prepared(options, before, tables, delete_files)?;
         drop(locked);
         let touched: Vec<TableId> = targets.iter().flatten().copied().collect();
         self.database.maintenance().coalesce_memtables(&touched);
@@ -252,10 +262,11 @@ impl TableWriter<'_> {
     pub(crate) fn commit_prepared(
         &self,
         options: &AppendOptions,
-        ddl: PendingDdl,
+        before: CommitConditions,
         tables: Vec<AppendTo>,
         mut delete_files: Vec<DeleteFiles<'_>>,
     ) -> Result<Committed> {
+        let CommitConditions { ddl, reads } = before;
         if tables.is_empty() && ddl.is_empty() {
             return Ok(Committed { is_new: true, ..Committed::default() });
         }
@@ -266,6 +277,7 @@ impl TableWriter<'_> {
             batch,
             older,
             tables,
+            reads,
             since_nanos,
         })) {
             Ok(committed) => {

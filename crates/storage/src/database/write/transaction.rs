@@ -10,6 +10,10 @@
 //!
 //! - transaction-4. Changes of tables come first, in their order; rows are for the resulting
 //!   tables.
+//! - transaction-5. Rows that a transaction has read for its changes (`TableRead`) are at its
+//!   commit as they were read: the commit that follows another commit that has changed or removed
+//!   rows of such a table, or dropped it, is refused. The leader of the group checks that when it
+//!   plans the commit, so no other commit comes in between. Appended rows change none.
 //!
 //! Not here: the view of the transaction itself before its commit (`pending`, `snapshot::private`).
 
@@ -17,10 +21,12 @@ use std::sync::Arc;
 
 use tidegate_model::TableId;
 
-use super::append::{ATTEMPTS, AppendOptions, Prepared, TableAppend, VALUE_BYTES, check_once};
+use super::append::{
+    ATTEMPTS, AppendOptions, CommitConditions, Prepared, TableAppend, VALUE_BYTES, check_once,
+};
 use crate::batch::RowBatch;
 use crate::database::Database;
-use crate::database::commit::request::PendingDdl;
+use crate::database::commit::request::{PendingDdl, TableRead};
 use crate::database::deletes::vectors::{DeletesByTable, TableDeletes};
 use crate::database::write::append::TableWriter;
 use crate::error::{Error, Result};
@@ -36,6 +42,8 @@ pub struct TransactionCommit {
     pub appends: Vec<TableAppend>,
     /// Rows to delete, of tables in `appends`; each table once.
     pub removed: Vec<TableDeletes>,
+    /// The tables whose rows must be as they were read (transaction-5).
+    pub reads: Vec<TableRead>,
 }
 
 /// A table whose segments are not rewritten until the pin is dropped (transaction-2).
@@ -81,7 +89,7 @@ impl TableWriter<'_> {
     }
 
     fn try_transaction(&self, commit: &TransactionCommit) -> Result<()> {
-        let TransactionCommit { ddl, appends, removed } = commit;
+        let TransactionCommit { ddl, appends, removed, reads } = commit;
         let values = |rows: &RowBatch| (rows.rows() * rows.columns().len()) as u64;
         let values = appends.iter().map(|append| values(&append.rows)).sum::<u64>();
         self.database.maintenance().check_flushed(&self.targets(appends))?;
@@ -105,7 +113,8 @@ impl TableWriter<'_> {
         }
         let Prepared { targets, tables, delete_files } =
             self.prepare(&visible, appends, &deletes_by_table, &locked)?;
-        self.commit_prepared(&AppendOptions::default(), ddl.clone(), tables, delete_files)?;
+        let before = CommitConditions { ddl: ddl.clone(), reads: reads.clone() };
+        self.commit_prepared(&AppendOptions::default(), before, tables, delete_files)?;
         drop(locked);
         let touched: Vec<TableId> = targets.iter().flatten().copied().collect();
         self.database.maintenance().coalesce_memtables(&touched);
