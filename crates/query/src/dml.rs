@@ -337,7 +337,8 @@ impl RowChanges<'_> {
     }
 
     fn run(&self, planned: PlannedRows) -> Result<Running> {
-        let PlannedRows { plan, snapshot, columns, sets, notices } = planned;
+        let PlannedRows { plan, snapshot, columns, sets, reads, notices } = planned;
+        self.session.note_reads(reads);
         let plan = with_cancel_checks(plan, &self.stop)?;
         self.listing.runs(&plan);
         let stream = run(plan, Arc::clone(&self.context), &self.stop, Reader::Writer, None)?;

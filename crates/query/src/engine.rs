@@ -62,7 +62,7 @@ use crate::plan::{
 use crate::position::Position;
 use crate::running_queries::{Listing, RunningQueries};
 use crate::server_info::{NoServerInfo, ServerInfo};
-use crate::session::{Session, StatementOptions, reset, set};
+use crate::session::{Committing, Session, StatementOptions, reset, set};
 use crate::spill::SpillFolder;
 use crate::system_tables::{canceled, show};
 use changing::changing;
@@ -417,10 +417,12 @@ impl Engine {
     /// # Errors
     /// As [`execute`](Self::execute); nothing has changed then.
     pub async fn commit(&self, session: &Session) -> Result<()> {
-        let Some(changes) = session.take_changes() else { return Ok(()) };
+        let Some(Committing { changes, reads }) = session.end_transaction() else {
+            return Ok(());
+        };
         let database = Arc::clone(&self.system.database);
         let temporary = changes.clone();
-        let task = SpawnedTask::spawn_blocking(move || changes.commit(&database));
+        let task = SpawnedTask::spawn_blocking(move || changes.commit(&database, reads));
         let done = task.join_unwind().await;
         done.map_err(|error| Error::from(DataFusionError::ExecutionJoin(Box::new(error))))??;
         session.keep_temporary(temporary);
@@ -470,7 +472,8 @@ impl Engine {
 
     async fn query(&self, bound: Bound, begun: Begun) -> Result<Answer> {
         let sql = Arc::clone(&bound.sql);
-        let (planned, context) = self.plan(bound, &begun).await?;
+        let (mut planned, context) = self.plan(bound, &begun).await?;
+        begun.caller.session.note_reads(std::mem::take(&mut planned.reads));
         let Begun { stop, listing, .. } = begun;
         let plan = with_cancel_checks(Arc::clone(&planned.plan), &stop)?;
         listing.runs(&plan);

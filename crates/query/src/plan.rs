@@ -40,6 +40,7 @@ mod final_forms;
 mod masked_keys;
 mod large_limits;
 mod tables;
+mod table_reads;
 mod views;
 mod using_joins;
 mod order;
@@ -70,7 +71,7 @@ use datafusion::sql::planner::SqlToRel;
 use datafusion::sql::resolve::resolve_table_references;
 use datafusion::sql::sqlparser::ast::{Query, Statement as SqlStatement};
 use tidegate_model::schema::same_name;
-use tidegate_storage::{Database, Error as StorageError, Snapshot, VisibleTables};
+use tidegate_storage::{Database, Error as StorageError, Snapshot, TableRead, VisibleTables};
 
 use crate::cancel::CancelState;
 use crate::changes::Changes;
@@ -90,9 +91,10 @@ use crate::{functions, pg_catalog};
 use cache::NewPlan;
 use order::limits_in_table_order;
 use purpose::{Purpose, TargetRows as Rows};
-use query_text::{OutputNames, QueryText, parse_query};
+use query_text::{OutputNames, QueryText, RowLocks, parse_query};
 use rows::stored;
 use set_keys::Keys;
+use table_reads::{check_may_lock, reads_of};
 use tables::{Tables, public_name};
 use using_joins::write_out_joins;
 use views::blamed;
@@ -125,6 +127,8 @@ pub(crate) struct PlannedQuery {
     pub(crate) schema: SchemaRef,
     /// The index of the designated timestamp among them.
     pub(crate) designated: Option<usize>,
+    /// The tables whose rows it reads for later changes.
+    pub(crate) reads: Vec<TableRead>,
     /// The plan that the plan cache keeps; `None` if it keeps none.
     pub(crate) cached: Option<Arc<CachedPlan>>,
 }
@@ -145,7 +149,8 @@ impl PlannedQuery {
             None => output_schema(&plan.schema(), &cached.names),
         };
         let (notices, designated) = (cached.notices.clone(), cached.designated);
-        PlannedQuery { plan, notices, schema, designated, cached: Some(Arc::clone(cached)) }
+        let (reads, cached) = (Vec::new(), Some(Arc::clone(cached)));
+        PlannedQuery { plan, notices, schema, designated, reads, cached }
     }
 }
 
@@ -157,10 +162,12 @@ pub(crate) async fn plan_query(
     sql: &str,
     parameters: &[Parameter],
 ) -> Result<PlannedQuery> {
-    // Plans are shared for tables that all sessions see.
-    let is_shared = StatementContext::of(state).session.own_changes().is_none();
-    let cache = state.config().get_extension::<PlanCache>().filter(|_| is_shared);
+    let session = StatementContext::of(state).session.clone();
     let query = parse_query(sql, parameters)?;
+    check_may_lock(&session, &query.locks)?;
+    // Plans are shared for tables that all sessions see, and tell no session what it has read.
+    let is_shared = session.own_changes().is_none() && query.locks.statement.is_none();
+    let cache = state.config().get_extension::<PlanCache>().filter(|_| is_shared);
     let key = PlanKey { sql, parameters };
     match plan_parsed(state, cache.as_deref(), database, key, query).await {
         Ok(planned) => Ok(planned),
@@ -192,7 +199,7 @@ async fn plan_parsed(
     mut query: QueryText,
 ) -> Result<PlannedQuery> {
     let (names, notices) = (query.names.clone(), query.notices.clone());
-    let replaceable = query.replaceable.take();
+    let (replaceable, locks) = (query.replaceable.take(), query.locks.clone());
     let in_one = pg_catalog::names_catalog(query.statement.as_mut()).then(|| in_one_part(state));
     let state = in_one.as_ref().unwrap_or(state);
     let purpose = Purpose::default();
@@ -219,7 +226,8 @@ async fn plan_parsed(
         Some(cache) => cache.keep(key, new)?,
         None => None,
     };
-    Ok(PlannedQuery { plan: physical, notices, schema, designated, cached })
+    let reads = reads_of(&locks, &snapshots);
+    Ok(PlannedQuery { plan: physical, notices, schema, designated, reads, cached })
 }
 
 /// Returns the state for queries on the catalog: their rows are few, and come in the order of the
@@ -245,16 +253,17 @@ pub(crate) struct PendingQuery<'a> {
     statement: Statement,
     clauses: Clauses,
     aggregates: HashSet<String>,
+    locks: RowLocks,
     notices: Vec<String>,
 }
 
 impl<'a> PendingQuery<'a> {
     fn new(state: &SessionState, sql: &'a str, query: QueryText) -> PendingQuery<'a> {
-        let QueryText { statement: tree, clauses, notices, .. } = query;
+        let QueryText { statement: tree, clauses, locks, notices, .. } = query;
         let aggregates = state.aggregate_functions().keys().chain(functions::AGGREGATES.keys());
         let aggregates = aggregates.cloned().collect();
         let statement = Statement::Statement(Box::new(SqlStatement::Query(tree)));
-        PendingQuery { sql, statement, clauses, aggregates, notices }
+        PendingQuery { sql, statement, clauses, aggregates, locks, notices }
     }
 
     fn query_mut(&mut self) -> &mut Query {

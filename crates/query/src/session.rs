@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
 use tidegate_model::{ColumnId, TableId};
-use tidegate_storage::{Database, TableDdl, VisibleTables};
+use tidegate_storage::{Database, TableDdl, TableRead, VisibleTables};
 
 use crate::cancel::{CancelHandle, Timeout};
 use crate::changes::{Changes, RowAccount};
@@ -117,8 +117,29 @@ struct Transaction {
     access: Access,
     /// Its changes, with the present temporary tables.
     changes: Changes,
+    reads: Reads,
     /// The savepoints in their order, the latest last.
-    savepoints: Vec<(String, Changes)>,
+    savepoints: Vec<Savepoint>,
+}
+
+/// The state of a transaction at a savepoint.
+#[derive(Debug)]
+struct Savepoint {
+    name: String,
+    changes: Changes,
+    reads: Reads,
+}
+
+/// The tables whose rows a transaction has read for later changes, with FOR UPDATE say, as of the
+/// first of these reads.
+type Reads = Arc<BTreeMap<TableId, TableRead>>;
+
+/// A transaction that is to be committed.
+#[derive(Debug)]
+pub(crate) struct Committing {
+    pub(crate) changes: Changes,
+    /// The tables whose rows it has read for its changes.
+    pub(crate) reads: Vec<TableRead>,
 }
 
 /// The access mode of a transaction.
@@ -246,7 +267,8 @@ impl Session {
     pub fn begin(&self, access: Access) {
         let mut private = self.private();
         let changes = private.temporary.begun();
-        let begun = Transaction { access, changes, savepoints: Vec::new() };
+        let (reads, savepoints) = (Reads::default(), Vec::new());
+        let begun = Transaction { access, changes, reads, savepoints };
         private.transaction.get_or_insert(begun);
     }
 
@@ -265,7 +287,8 @@ impl Session {
         if SAVEPOINTS_MAX <= transaction.savepoints.len() {
             return false;
         }
-        transaction.savepoints.push((name.to_owned(), transaction.changes.clone()));
+        let (changes, reads) = (transaction.changes.clone(), Arc::clone(&transaction.reads));
+        transaction.savepoints.push(Savepoint { name: name.to_owned(), changes, reads });
         true
     }
 
@@ -275,12 +298,13 @@ impl Session {
         self.at_savepoint(name, |transaction, at| transaction.savepoints.truncate(at))
     }
 
-    /// Undoes the changes of the transaction since a savepoint, which stays; returns false if there
-    /// is none of this name.
+    /// Undoes the changes of the transaction since a savepoint, which stays, and forgets its reads
+    /// for changes; returns false if there is none of this name.
     #[must_use]
     pub fn roll_back_to(&self, name: &str) -> bool {
         self.at_savepoint(name, |transaction, at| {
-            transaction.changes = transaction.savepoints[at].1.clone();
+            let Savepoint { changes, reads, .. } = &transaction.savepoints[at];
+            (transaction.changes, transaction.reads) = (changes.clone(), Arc::clone(reads));
             transaction.savepoints.truncate(at + 1);
         })
     }
@@ -288,7 +312,7 @@ impl Session {
     fn at_savepoint(&self, name: &str, work: impl FnOnce(&mut Transaction, usize)) -> bool {
         let mut private = self.private();
         let Some(transaction) = private.transaction.as_mut() else { return false };
-        let found = transaction.savepoints.iter().rposition(|(known, _)| known == name);
+        let found = transaction.savepoints.iter().rposition(|known| known.name == name);
         if let Some(at) = found {
             work(transaction, at);
         }
@@ -378,9 +402,25 @@ impl Session {
         }
     }
 
-    /// Ends the transaction, if one is open, and returns its changes.
-    pub(crate) fn take_changes(&self) -> Option<Changes> {
-        self.private().transaction.take().map(|it| it.changes)
+    /// Remembers tables whose rows a statement reads for later changes, until the open transaction
+    /// ends; without one, nothing can follow that depends on them.
+    pub(crate) fn note_reads(&self, reads: Vec<TableRead>) {
+        let mut private = self.private();
+        let Some(transaction) = private.transaction.as_mut() else { return };
+        for read in reads {
+            // No other session can change the rows of a temporary table.
+            if transaction.changes.of_id(read.table).is_none() {
+                // A later read may see changes of others that the first one does not.
+                Arc::make_mut(&mut transaction.reads).entry(read.table).or_insert(read);
+            }
+        }
+    }
+
+    /// Ends the transaction, if one is open, and returns it.
+    pub(crate) fn end_transaction(&self) -> Option<Committing> {
+        let Transaction { changes, reads, .. } = self.private().transaction.take()?;
+        let reads = Arc::unwrap_or_clone(reads).into_values().collect();
+        Some(Committing { changes, reads })
     }
 
     /// Installs the temporary tables of a committed transaction.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tidegate_model::TableId;
 use tidegate_storage::{
     Database, Error as StorageError, PendingDdl, RowBatch, SegmentDeletes, TableAppend,
-    TableDeletes, TransactionCommit, VisibleTables,
+    TableDeletes, TableRead, TransactionCommit, VisibleTables,
 };
 
 use super::batch::builder;
@@ -15,12 +15,13 @@ use crate::error::Result;
 use crate::parse::create::OnCommit;
 
 impl Changes {
-    /// Makes all changes durable and visible, or none, except those of temporary tables.
-    pub(crate) fn commit(self, database: &Arc<Database>) -> Result<()> {
+    /// Makes all changes durable and visible, or none, except those of temporary tables. `reads`
+    /// are the tables whose rows the transaction has read for its changes.
+    pub(crate) fn commit(self, database: &Arc<Database>, reads: Vec<TableRead>) -> Result<()> {
         let visible = database.visible(&self.ddl);
         let is_temporary = |id: &TableId| self.temporary.values().any(|table| table.id == *id);
         let mut commit =
-            TransactionCommit { ddl: self.ddl.clone(), ..TransactionCommit::default() };
+            TransactionCommit { ddl: self.ddl.clone(), reads, ..TransactionCommit::default() };
         for (_, changes) in self.tables.iter().filter(|(id, _)| !is_temporary(id)) {
             changes.put_into(&mut commit, &visible)?;
         }

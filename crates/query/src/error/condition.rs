@@ -279,6 +279,7 @@ fn clause_condition(what: &ClauseProblem) -> Condition {
             Condition::UndefinedFunction
         }
         ClauseProblem::LimitColumn => Condition::InvalidColumnReference,
+        ClauseProblem::RowLockRelation { .. } => Condition::UndefinedTable,
         ClauseProblem::TimeRange => Condition::OutOfRange,
         ClauseProblem::IntervalText { .. } | ClauseProblem::TimeByPattern { .. } => {
             Condition::InvalidDatetime
@@ -286,6 +287,7 @@ fn clause_condition(what: &ClauseProblem) -> Condition {
         ClauseProblem::PercentPattern { .. }
         | ClauseProblem::UnclearPattern { .. }
         | ClauseProblem::FrameWithoutUnit { .. }
+        | ClauseProblem::RowLock { .. }
         | ClauseProblem::PostgresPattern { .. } => Condition::FeatureNotSupported,
         ClauseProblem::RegexpPattern { .. } => Condition::InvalidPattern,
         ClauseProblem::WidthBucket { .. }

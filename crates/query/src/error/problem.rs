@@ -198,6 +198,22 @@ pub enum ClauseProblem {
     /// LIMIT or OFFSET refers to a column, but must be the same for all rows.
     #[error("LIMIT and OFFSET take no columns")]
     LimitColumn,
+    /// FOR UPDATE stands at rows that are not those of a table.
+    #[error("{clause} {problem}")]
+    RowLock {
+        /// The clause.
+        clause: &'static str,
+        /// The problem.
+        problem: &'static str,
+    },
+    /// FOR UPDATE names a relation that the query does not read.
+    #[error("relation \"{relation}\" in {clause} clause not found in FROM clause")]
+    RowLockRelation {
+        /// The clause.
+        clause: &'static str,
+        /// The name of the relation.
+        relation: String,
+    },
     /// A frame of RANGE over times has a length without a unit.
     #[error("RANGE over times takes intervals: write INTERVAL '{length} days', say")]
     FrameWithoutUnit {

@@ -29,6 +29,7 @@ mod constant_keys;
 mod outer_values;
 mod with_names;
 mod bare_names;
+mod row_locks;
 
 use std::ops::ControlFlow;
 
@@ -66,6 +67,7 @@ use lag_defaults::write_out_default;
 use names::{name_items_beside_wildcards, number_repeated_items};
 use outer_values::write_out_rows;
 use relative::relative_interval;
+use row_locks::write_out_row_locks;
 use tokens::{
     bracket_set_items, check_numbers, read_other_words, select_everything, select_everything_inside,
 };
@@ -76,6 +78,7 @@ use with_names::number_hidden_names;
 pub(crate) use forms::REWRITTEN_CALLS;
 pub(crate) use forms::quote_digits;
 pub(crate) use names::OutputNames;
+pub(crate) use row_locks::RowLocks;
 
 /// The names of the operators for `IS [NOT] DISTINCT FROM`, whose sides are converted as those of
 /// other comparisons.
@@ -105,6 +108,8 @@ pub(crate) struct QueryText {
     /// The clauses that sqlparser does not know.
     pub(crate) clauses: Clauses,
     pub(crate) names: OutputNames,
+    /// The tables whose rows are read for later changes.
+    pub(crate) locks: RowLocks,
     /// Notices to the user, a sentence each.
     pub(crate) notices: Vec<String>,
     /// The values that a plan for it can have others in place of.
@@ -142,6 +147,7 @@ pub(super) fn parse_tokens(
 ) -> Result<QueryText> {
     let places = put_parameters(sql, &mut tokens, parameters)?;
     read_other_words(&mut tokens);
+    write_out_row_locks(&mut tokens);
     wrap_timestamps(&mut tokens);
     bracket_set_items(&mut tokens);
     select_everything(&mut tokens);
@@ -160,13 +166,14 @@ pub(super) fn parse_tokens(
     name_inner_columns(sql, &mut query).map_err(|error| *error)?;
     number_hidden_names(&mut query);
     rewrite(&mut query);
-    let mut lifter = Lifter { sql, parameters: places, written_rows: 0, notices: Vec::new() };
+    let (locks, notices) = (RowLocks::default(), Vec::new());
+    let mut lifter = Lifter { sql, parameters: places, written_rows: 0, locks, notices };
     if let ControlFlow::Break(error) = query.visit(&mut lifter) {
         return Err(*error);
     }
     let names = OutputNames::of(*written);
-    let notices = lifter.notices;
-    Ok(QueryText { statement: query, clauses, names, notices, replaceable, sets })
+    let Lifter { locks, notices, .. } = lifter;
+    Ok(QueryText { statement: query, clauses, names, locks, notices, replaceable, sets })
 }
 
 /// Returns the values of parameters or literals that a plan can have others in place of.
@@ -287,6 +294,7 @@ struct Lifter<'a> {
     parameters: Places,
     /// The rows of VALUES that are SELECTs now.
     written_rows: usize,
+    locks: RowLocks,
     notices: Vec<String>,
 }
 
@@ -338,8 +346,8 @@ impl VisitorMut for Lifter<'_> {
     type Break = Box<Error>;
 
     fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<Self::Break> {
-        if !query.locks.is_empty() {
-            return self.not_supported(Span::empty(), "FOR UPDATE and FOR SHARE");
+        if let Err(error) = self.locks.take(self.sql, query) {
+            return ControlFlow::Break(error);
         }
         if let Err(error) = write_out_rows(self.sql, query, &mut self.written_rows) {
             return ControlFlow::Break(error);

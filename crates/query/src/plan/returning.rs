@@ -41,7 +41,12 @@ pub(crate) struct Returning<'a> {
 
 impl Returning<'_> {
     fn query(&self) -> Result<QueryText> {
-        query_of_returning(self.sql, self.start, self.target, self.parameters)
+        let query = query_of_returning(self.sql, self.start, self.target, self.parameters)?;
+        if query.locks.statement.is_some() {
+            let feature = "FOR UPDATE or FOR SHARE in RETURNING";
+            return Err(Error::NotSupported { position: None, feature });
+        }
+        Ok(query)
     }
 
     /// Returns the plan for these rows, which have all columns of the table, and the columns of its

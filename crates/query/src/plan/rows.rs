@@ -27,7 +27,7 @@ use datafusion::sql::sqlparser::dialect::GenericDialect;
 use datafusion::sql::sqlparser::parser::Parser;
 use tidegate_model::{Column, ColumnType, TimeRange};
 use tidegate_storage::segment::{arrow_field, arrow_type};
-use tidegate_storage::{Database, Snapshot};
+use tidegate_storage::{Database, Snapshot, TableRead};
 
 use super::change_query::{default_of, query_of_change, select_columns};
 use super::defaults::filled;
@@ -36,6 +36,7 @@ use super::named_columns::{check_sets, insert_columns};
 use super::parameters::Parameter;
 use super::purpose::{Fill, Purpose, TargetRows};
 use super::query_text::{QueryText, check_size, parse_query, quote_digits};
+use super::table_reads::reads_of;
 use super::{
     PendingQuery, Snapshots, TARGET, error_positions, logical_plan, physical_plan, plan_on,
 };
@@ -60,6 +61,8 @@ pub(crate) struct PlannedRows {
     pub(crate) columns: Vec<Column>,
     /// The columns of SET.
     pub(crate) sets: Vec<Name>,
+    /// The tables whose rows it reads for later changes, besides those that it changes.
+    pub(crate) reads: Vec<TableRead>,
     /// Notices to the user, a sentence each.
     pub(crate) notices: Vec<String>,
 }
@@ -217,6 +220,7 @@ impl Planning<'_> {
         order: ScanOrder,
     ) -> Result<PlannedRows> {
         let (notices, state) = (query.notices.clone(), self.state);
+        let reads = reads_of(&query.locks, &snapshots);
         let mut plan = plan_on(&snapshots, state, query, purpose)?;
         if purpose.target.is_some() && has_groups(&plan) {
             let feature = "an aggregate outside of a subquery in UPDATE or DELETE";
@@ -228,7 +232,7 @@ impl Planning<'_> {
         plan = filled(plan, purpose.fills, state)?;
         let plan = physical_plan(state, &state.optimize(&plan)?).await?;
         let snapshot = snapshots.remove(TARGET);
-        Ok(PlannedRows { plan, snapshot, columns: Vec::new(), sets: Vec::new(), notices })
+        Ok(PlannedRows { plan, snapshot, columns: Vec::new(), sets: Vec::new(), reads, notices })
     }
 }
 

@@ -120,6 +120,11 @@ pub(crate) fn plan_view(
 
 fn plan_new(state: &SessionState, database: &Database, new: &NewView<'_>) -> Result<ViewPlan> {
     let query = parse_query(new.text, &[])?;
+    if query.locks.statement.is_some() {
+        // The queries of the view would not know.
+        let feature = "FOR UPDATE or FOR SHARE in the query of a view";
+        return Err(Error::NotSupported { position: None, feature });
+    }
     let (names, notices) = (query.names.clone(), query.notices.clone());
     let query = PendingQuery::new(state, new.text, query);
     let snapshots = query.snapshots(state, database, &Purpose::default())?;

@@ -42,7 +42,7 @@ pub(crate) fn query_of(select: Select) -> Query {
 }
 
 /// Returns true if a block groups its rows.
-pub(super) fn is_grouped(select: &Select) -> bool {
+pub(crate) fn is_grouped(select: &Select) -> bool {
     match &select.group_by {
         GroupByExpr::Expressions(keys, _) => !keys.is_empty(),
         GroupByExpr::All(_) => true,
@@ -75,6 +75,15 @@ pub(crate) fn contains_aggregate(expr: &Expr, is_aggregate: &dyn Fn(&str) -> boo
     // The visitor never breaks off.
     let _: ControlFlow<()> = expr.visit(&mut finder);
     finder.has_aggregate
+}
+
+/// Returns true if a window function is called in an expression, but not in its subqueries.
+pub(crate) fn contains_window(expr: &Expr) -> bool {
+    let is_none = |_: &str| false;
+    let mut finder = Finder::new(&is_none);
+    // The visitor never breaks off.
+    let _: ControlFlow<()> = expr.visit(&mut finder);
+    finder.has_window
 }
 
 /// Finds aggregates, windows, and columns outside of aggregates, but not those of subqueries.

@@ -92,6 +92,7 @@ fn a_reader_reads() {
         "INSERT INTO t (v, timestamp) VALUES (2, 2)",
         "UPDATE t SET v = 2",
         "DELETE FROM t",
+        "SELECT v FROM t FOR UPDATE",
         "CREATE TABLE u (v INT)",
         "DROP TABLE t",
         "COPY t TO 'x.csv' WITH (FORMAT csv)",

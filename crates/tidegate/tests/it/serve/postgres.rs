@@ -322,6 +322,74 @@ fn a_transaction_sees_what_it_changes_and_others_do_not() {
     server.stop();
 }
 
+// Without a check at COMMIT, a transaction that had read the row before the other one committed
+// wrote its own sum over that of the other.
+#[test]
+fn of_two_transactions_that_read_a_row_to_change_it_none_loses_the_change_of_the_other() {
+    let world = World::new();
+    let server = Server::start_with(&world, &[SECRET]);
+    block_on(async {
+        let clients = [connect(&server).await, connect(&server).await];
+        let create = "CREATE TABLE a (ts TIMESTAMP, n INT) TIMESTAMP(ts) PARTITION BY DAY";
+        clients[0].simple_query(create).await.unwrap();
+        clients[0].simple_query("INSERT INTO a VALUES ('2025', 0)").await.unwrap();
+        let mut sum = 0;
+        // All orders of the three steps of both: each bit says whose step is next.
+        for order in (0_u32..64).filter(|order| order.count_ones() == 3) {
+            let (mut steps, mut found, mut committed) = ([0; 2], [0; 2], Vec::new());
+            let mut is_serial = false;
+            for at in 0..6 {
+                let one = usize::from(order >> at & 1 == 1);
+                let client = &clients[one];
+                match steps[one] {
+                    0 => {
+                        let read = rows(client, "BEGIN; SELECT n FROM a FOR UPDATE").await;
+                        found[one] = read[0].parse::<i32>().unwrap();
+                    }
+                    1 => {
+                        let update = format!("UPDATE a SET n = {}", found[one] + 1);
+                        client.simple_query(&update).await.unwrap();
+                    }
+                    _ => {
+                        is_serial |= steps[1 - one] == 0;
+                        committed.push(match client.simple_query("COMMIT").await {
+                            Ok(_) => true,
+                            Err(error) => {
+                                let conflict = Some(&SqlState::T_R_SERIALIZATION_FAILURE);
+                                assert_eq!(error.code(), conflict, "order {order:b}");
+                                false
+                            }
+                        });
+                    }
+                }
+                steps[one] += 1;
+            }
+            assert_eq!(committed, [true, is_serial], "order {order:b}");
+            sum += 1 + i32::from(is_serial);
+            let now = rows(&clients[0], "SELECT n FROM a").await;
+            assert_eq!(now, [sum.to_string()], "order {order:b}");
+        }
+        // A plan that was made before remembers nothing.
+        let [client, other] = &clients;
+        let read = client.prepare("SELECT n FROM a WHERE n > $1 FOR UPDATE").await.unwrap();
+        for _ in 0..5 {
+            assert_eq!(client.query(&read, &[&0_i32]).await.unwrap().len(), 1);
+        }
+        client.simple_query("BEGIN").await.unwrap();
+        client.query(&read, &[&0_i32]).await.unwrap();
+        other.simple_query("UPDATE a SET n = n + 1").await.unwrap();
+        client.simple_query("INSERT INTO a VALUES ('2026', 0)").await.unwrap();
+        assert_eq!(code(client, "COMMIT").await.0, "40001");
+        let read_only = "BEGIN READ ONLY; SELECT n FROM a FOR SHARE";
+        assert_eq!(code(client, read_only).await.0, "25006");
+        client.simple_query("ROLLBACK").await.unwrap();
+        assert_eq!(code(client, "SELECT max(n) FROM a FOR UPDATE").await.0, "0A000");
+        let unknown = code(client, "SELECT n FROM a FOR UPDATE OF b").await;
+        assert_eq!(unknown, ("42P01".to_owned(), Some(31)));
+    });
+    server.stop();
+}
+
 #[test]
 fn cursors_prepared_statements_and_portals_go_step_by_step() {
     let world = World::new();
