@@ -23,10 +23,12 @@
 //!   compared with all rows of the other in one step.
 //! - Sorts check before each run of the rows that they have gathered (`sort_keys`), a megabyte at
 //!   most.
+//! - Windows check before the values of a few rows each, if a value is made from the rows of a
+//!   frame (bounded_windows-1).
 //!
 //! Steps that stay long: a hash table that grows or is spilled, concatenating the build side of a
-//! hash join, a window over a partition, and planning. They end by themselves, and no client waits
-//! for them (control-2).
+//! hash join or the rows of a window, a rank or a shift over a partition, and planning. They end by
+//! themselves, and no client waits for them (control-2).
 //!
 //! The clock is that of the runtime's timers. Not here: statements that change tables, which are
 //! applied as a whole or not at all.

@@ -44,7 +44,7 @@ pub(crate) fn with_cancel_checks(
         let properties = Arc::clone(input.properties());
         let input = with_checked_keys(with_checked_filter(input, stop)?, stop)?;
         let input = sliced(with_bounded_copies(with_charged_values(input))?)?;
-        let input = with_charged_windows(input)?;
+        let input = with_charged_windows(input, stop)?;
         Ok(Transformed::yes(unary_with(properties, input, CancelCheck { stop: Arc::clone(stop) })))
     };
     Ok(plan.transform_up(checked)?.data)

@@ -14,7 +14,8 @@
 //! - A window that works on rows as they come gets as few at a time as make `SLICE_BYTES`, if each
 //!   has the widest value there was.
 //!
-//! The functions that charge their values are those that `functions::bounded::windows` wraps.
+//! The functions that charge their values, and those that check that the statement may continue,
+//! are those that `functions::bounded::windows` wraps.
 //! Not here: the number of values of a frame of `array_agg` (`plan::check_window`).
 
 use std::cell::RefCell;
@@ -38,6 +39,8 @@ use futures::{Stream, StreamExt};
 use tidegate_model::limits::{COUNTED_VALUE_BYTES, SLICE_BYTES, VALUES_BYTES};
 
 use super::copied::{NARROW_BYTES, too_large, widest_bytes};
+use crate::cancel::CancelState;
+use crate::error::Error;
 use crate::operators::unary::{Unary, unary};
 use crate::value_bytes::{bytes_of, bytes_of_rows, constant_bytes};
 
@@ -56,8 +59,12 @@ thread_local! {
     static WORKING: RefCell<Option<Arc<Held>>> = const { RefCell::new(None) };
 }
 
-/// The operator, which is charged for what it holds if it is a window.
-pub(crate) fn with_charged_windows(plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
+/// The operator, which is charged for what it holds if it is a window, and whose functions check
+/// that the statement may continue.
+pub(crate) fn with_charged_windows(
+    plan: Arc<dyn ExecutionPlan>,
+    stop: &Arc<CancelState>,
+) -> Result<Arc<dyn ExecutionPlan>> {
     let (calls, input, is_streamed) = if let Some(window) = plan.downcast_ref::<WindowAggExec>() {
         (window.window_expr(), window.input(), false)
     } else if let Some(window) = plan.downcast_ref::<BoundedWindowAggExec>() {
@@ -77,7 +84,7 @@ pub(crate) fn with_charged_windows(plan: Arc<dyn ExecutionPlan>) -> Result<Arc<d
     let (streams, columns) = (Arc::clone(&fed.streams), input.schema().fields().len());
     let fed = unary(Arc::clone(input), fed);
     let inner = replace_children_if_necessary(plan, vec![fed])?;
-    Ok(unary(inner, WindowsExec { streams, columns }))
+    Ok(unary(inner, WindowsExec { streams, columns, stop: Arc::clone(stop) }))
 }
 
 /// True for types whose values are copied for each row: texts that are views, too.
@@ -113,7 +120,11 @@ impl Streams {
 
 /// The memory of one stream of a window.
 #[derive(Debug)]
-struct Held(Mutex<Holding>);
+struct Held {
+    holding: Mutex<Holding>,
+    /// The stop flag of its statement.
+    stop: Arc<CancelState>,
+}
 
 #[derive(Debug)]
 struct Holding {
@@ -139,8 +150,8 @@ struct Step {
 }
 
 impl Held {
-    fn new(reservation: MemoryReservation) -> Arc<Held> {
-        Arc::new(Held(Mutex::new(Holding {
+    fn new(reservation: MemoryReservation, stop: &Arc<CancelState>) -> Arc<Held> {
+        let holding = Mutex::new(Holding {
             reservation,
             batches: VecDeque::new(),
             rows: 0,
@@ -148,11 +159,12 @@ impl Held {
             values_bytes: 0,
             widest: 0,
             step: Step::default(),
-        })))
+        });
+        Arc::new(Held { holding, stop: Arc::clone(stop) })
     }
 
     fn lock(&self) -> MutexGuard<'_, Holding> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.holding.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -232,6 +244,17 @@ pub(crate) fn charge_value(function: &str, value: u64, rows: u64) -> Result<()> 
     })
 }
 
+/// Checks that the statement of the window that this thread works on may continue.
+///
+/// # Errors
+/// If it has been stopped.
+pub(crate) fn check_may_continue() -> Result<()> {
+    WORKING.with_borrow(|held| match held.as_ref().and_then(|held| held.stop.reason()) {
+        Some(reason) => Err(Error::from(reason).into()),
+        None => Ok(()),
+    })
+}
+
 /// The number of rows of the window that this thread works on: one partition has at most as many.
 pub(crate) fn rows_of_window() -> u64 {
     WORKING.with_borrow(|held| held.as_ref().map_or(0, |held| held.lock().rows as u64))
@@ -241,6 +264,7 @@ pub(crate) fn rows_of_window() -> u64 {
 #[derive(Debug)]
 struct WindowsExec {
     streams: Arc<Streams>,
+    stop: Arc<CancelState>,
     /// The number of columns of the input: the values of the window come after them.
     columns: usize,
 }
@@ -265,7 +289,7 @@ impl Unary for WindowsExec {
         context: Arc<TaskContext>,
     ) -> Result<SendableRecordBatchStream> {
         let reservation = MemoryConsumer::new(CONSUMER).register(context.memory_pool());
-        let held = Held::new(reservation);
+        let held = Held::new(reservation, &self.stop);
         self.streams.lock().insert(partition, Arc::clone(&held));
         let inner = input.execute(partition, context)?;
         let (columns, given) = (self.columns, Given::default());

@@ -8,7 +8,8 @@
 //! - So do LIKE, ILIKE and regular expressions, except LIKE in time linear in its text
 //!   (`matching::is_linear`).
 //! - Behind all other rules, constants that are copied to each row of a batch become calls that
-//!   charge them (`broadcast`), and window functions charge their values (`windows`).
+//!   charge them (`broadcast`), and window functions check that the statement may continue, and
+//!   charge their values (`windows`).
 
 use std::cell::OnceCell;
 use std::sync::Arc;
@@ -29,7 +30,7 @@ use super::super::text_concat::{operands, text_concat};
 use super::super::value_cast::{OnFailure, ValueCast};
 use super::bounded;
 use super::broadcast::{broadcast, is_broadcast};
-use super::windows::charged;
+use super::windows::{Width, checked};
 use crate::operators::windows::is_wide;
 
 /// The stage of planning.
@@ -188,11 +189,10 @@ impl Columns {
         call.params.args = args.data;
         let by = self.broadcast_all(std::mem::take(&mut call.params.partition_by))?;
         call.params.partition_by = by.data;
-        if is_wide {
-            *call = charged(*call);
-        }
-        let is_new = is_wide || args.transformed || by.transformed;
-        Ok(Transformed::new(Expr::WindowFunction(call), is_new, TreeNodeRecursion::Continue))
+        let call = checked(*call, if is_wide { Width::Wide } else { Width::Narrow });
+        let is_new = call.transformed || args.transformed || by.transformed;
+        let call = Expr::WindowFunction(Box::new(call.data));
+        Ok(Transformed::new(call, is_new, TreeNodeRecursion::Continue))
     }
 }
 
