@@ -1,7 +1,8 @@
 //! Values of a client as parameters of a statement.
 //!
 //! - value-1. A parameter with a declared type is a value of that type everywhere; one whose type
-//!   was inferred from its place is read like a literal at that place, with the same meaning.
+//!   was inferred from its place is read like a literal at that place, with the same meaning. But
+//!   an INTERVAL always keeps its type: a text beside a time may mean a time.
 //! - value-2. Digits of a NUMERIC are kept exactly: it never becomes a double.
 //! - value-3. The memory of values is counted as they are made (`Counted`).
 
@@ -138,21 +139,27 @@ pub(super) fn example(oid: u32) -> Parameter {
     }
 }
 
-/// Returns NULL for a parameter that is no list. In a calculation it has the type of the numbers
-/// that other values become.
+/// Returns NULL for a parameter that is no list. In a calculation it has the type of the numbers,
+/// or the lengths of time, that other values become.
 fn missing(oid: u32, source: TypeSource) -> Parameter {
     match source {
         TypeSource::Inferred if is_integer(oid) => Parameter::Typed("BIGINT".into(), None),
         TypeSource::Inferred if is_float(oid) => Parameter::Typed("DOUBLE".into(), None),
+        TypeSource::Inferred if oid == types::NUMERIC.oid => null(oid, TypeSource::Declared),
         _ => null(oid, source),
     }
 }
 
 fn null(oid: u32, source: TypeSource) -> Parameter {
-    match sql_type(oid, "0").filter(|_| source == TypeSource::Declared) {
+    match sql_type(oid, "0").filter(|_| keeps_type(oid, source)) {
         Some(ty) => Parameter::Typed(ty, None),
         None => Parameter::Null,
     }
+}
+
+/// Returns true for a value whose type does not depend on its place (value-1).
+fn keeps_type(oid: u32, source: TypeSource) -> bool {
+    source == TypeSource::Declared || oid == types::INTERVAL.oid
 }
 
 fn is_integer(oid: u32) -> bool {
@@ -205,7 +212,7 @@ fn made(oid: u32, source: TypeSource, text: String) -> Option<Parameter> {
             None => trimmed.parse().ok().map(Parameter::Double),
         };
     }
-    match sql_type(oid, trimmed).filter(|_| source == TypeSource::Declared) {
+    match sql_type(oid, trimmed).filter(|_| keeps_type(oid, source)) {
         Some(ty) => Some(Parameter::Typed(ty, Some(text))),
         None => Some(Parameter::Text(text)),
     }
@@ -460,7 +467,8 @@ mod tests {
             (interval(86_399_999_999, -1, 0), "0 mons -1 days 23:59:59.999999"),
             (interval(i64::MIN, i32::MIN, 0), "0 mons -2147483648 days -2562047788:00:54.775808"),
         ] {
-            check(types::INTERVAL, &value, Parameter::Text(text.to_owned()));
+            let typed = Parameter::Typed("INTERVAL".into(), Some(text.to_owned()));
+            check(types::INTERVAL, &value, typed);
         }
         let of_day = 86_399_999_999_i64;
         let text = "23:59:59.999999".to_owned();
@@ -482,6 +490,21 @@ mod tests {
         assert_eq!(code(types::TIME.oid, &[0; 4]), "22P03");
         assert_eq!(code(types::TIME.oid, &(of_day + 1).to_be_bytes()), "22008");
         assert_eq!(code(types::TIME.oid, &(-1_i64).to_be_bytes()), "22008");
+    }
+
+    // `a + NULL` has a type only if NULL has one.
+    #[test]
+    fn null_has_the_type_of_other_values_of_its_parameter() {
+        for (ty, expected) in [
+            (types::INT4, Parameter::Typed("BIGINT".into(), None)),
+            (types::FLOAT8, Parameter::Typed("DOUBLE".into(), None)),
+            (types::NUMERIC, Parameter::Typed("DECIMAL(1,0)".into(), None)),
+            (types::INTERVAL, Parameter::Typed("INTERVAL".into(), None)),
+            (types::TIMESTAMP, Parameter::Null),
+            (types::TEXT, Parameter::Null),
+        ] {
+            assert_eq!(missing(ty.oid, TypeSource::Inferred), expected, "value-1");
+        }
     }
 
     #[test]
