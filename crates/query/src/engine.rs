@@ -22,7 +22,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use datafusion::arrow::array::{RecordBatch, RecordBatchOptions, StringViewArray};
-use datafusion::arrow::datatypes::{DataType, Field, FieldRef, SchemaRef};
+use datafusion::arrow::datatypes::{DataType, Field, FieldRef, IntervalUnit, SchemaRef};
 use datafusion::common::runtime::SpawnedTask;
 use datafusion::common::{DataFusionError, Result as PlanResult};
 use datafusion::execution::memory_pool::MemoryPool;
@@ -55,8 +55,8 @@ use crate::options::EngineOptions;
 use crate::parse::statement::session::Set;
 use crate::parse::{Explain, Name, RowChange, Statement, blanked, parse_statement};
 use crate::plan::{
-    CachedQuery, OperatorPlanner, Parameter, ParameterTypes, PartPlanner, PlanCache, PlannedQuery,
-    analyzer_rules, describe_query, described_with, locate_running, optimizer_rules,
+    CachedQuery, LENGTH_TYPE, OperatorPlanner, Parameter, ParameterTypes, PartPlanner, PlanCache,
+    PlannedQuery, analyzer_rules, describe_query, described_with, locate_running, optimizer_rules,
     parameter_count, physical_rules, plan_cached, plan_query,
 };
 use crate::position::Position;
@@ -593,6 +593,9 @@ fn parameter_types(values: &[Parameter], types: &ParameterTypes) -> Vec<Option<F
     let of = |(at, value): (usize, &Parameter)| match value {
         Parameter::Integer(_) => field(DataType::Int64),
         Parameter::Text(_) => field(DataType::Utf8View),
+        Parameter::Typed(ty, Some(_)) if ty == LENGTH_TYPE => {
+            field(DataType::Interval(IntervalUnit::MonthDayNano))
+        }
         _ => types.get(&format!("${}", at + 1)).cloned(),
     };
     values.iter().enumerate().map(of).collect()

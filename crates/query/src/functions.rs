@@ -33,6 +33,7 @@ mod text_concat;
 mod value_cast;
 pub(crate) mod matching;
 pub(crate) mod sources;
+pub(crate) mod signatures;
 pub(crate) mod bounded;
 
 use std::collections::HashMap;

@@ -11,6 +11,7 @@
 pub(crate) mod query_text;
 mod parameters;
 mod describe;
+mod open_parameters;
 mod fine_times;
 mod numbered;
 mod barriers;
@@ -102,7 +103,9 @@ use views::blamed;
 pub(crate) use cache::{CachedPlan, CachedQuery, PlanCache, PlanKey};
 pub(crate) use coerce::OperatorPlanner;
 pub(crate) use defaults::check_default;
-pub(crate) use describe::{ParameterTypes, describe_query, described_with, parameter_count};
+pub(crate) use describe::{
+    LENGTH_TYPE, ParameterTypes, describe_query, described_with, parameter_count,
+};
 pub(crate) use error_positions::locate_running;
 pub(crate) use named_columns::insert_columns;
 pub use parameters::Parameter;

@@ -26,6 +26,7 @@ pub(crate) fn of_query(error: &QueryError) -> &'static str {
         Condition::UndefinedTable => "42P01",
         Condition::UndefinedColumn => "42703",
         Condition::UndefinedFunction => "42883",
+        Condition::AmbiguousFunction => "42725",
         Condition::DuplicateTable => "42P07",
         Condition::DependentObjects => "2BP01",
         Condition::UndefinedParameter => "42P02",

@@ -53,6 +53,8 @@ pub enum Condition {
     UndefinedColumn,
     /// A function does not exist.
     UndefinedFunction,
+    /// Several operators are meant by the types of a parameter's neighbours.
+    AmbiguousFunction,
     /// The table exists already.
     DuplicateTable,
     /// The column exists already.
@@ -278,6 +280,7 @@ fn clause_condition(what: &ClauseProblem) -> Condition {
         ClauseProblem::Operands { .. } | ClauseProblem::Argument { .. } => {
             Condition::UndefinedFunction
         }
+        ClauseProblem::AmbiguousOperator { .. } => Condition::AmbiguousFunction,
         ClauseProblem::LimitColumn => Condition::InvalidColumnReference,
         ClauseProblem::RowLockRelation { .. } => Condition::UndefinedTable,
         ClauseProblem::TimeRange => Condition::OutOfRange,

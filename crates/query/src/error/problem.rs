@@ -348,6 +348,17 @@ pub enum ClauseProblem {
         /// The types of the left and the right side.
         types: Box<[String; 2]>,
     },
+    /// The types of an operator's sides do not tell which one is meant.
+    #[error(
+        "operator is not unique: {} {operator} {}: cast the parameter, as in $1::INT",
+        .types[0], .types[1]
+    )]
+    AmbiguousOperator {
+        /// The operator as written.
+        operator: String,
+        /// The types of the left and the right side.
+        types: Box<[String; 2]>,
+    },
     /// A function has no meaning for values of this type.
     #[error("{function} does not take {ty}")]
     Argument {

@@ -28,6 +28,7 @@ use tidegate_storage::segment::arrow_type;
 
 use super::known_aggregates::{known_aggregate, known_window_function};
 use super::membership::{check_comparable, in_subquery, in_values};
+use super::open_parameters::with_operand_types;
 use super::query_text::{distinct_operator, is_in_operator};
 use super::window_keys::by_sort_keys;
 use super::{bitwise, list_calls, numbered};
@@ -81,6 +82,7 @@ impl ExprPlanner for OperatorPlanner {
         if uuid_ipv4::is_comparison(&op) {
             return comparison(RawBinaryExpr { op, left, right }, schema);
         }
+        let (left, right) = with_operand_types(left, &op, right, schema)?;
         if matches!(op, BinaryOperator::And | BinaryOperator::Or) {
             return Ok(PlannerResult::Original(RawBinaryExpr { op, left, right }));
         }

@@ -3,8 +3,9 @@
 //!
 //! - The columns are those that the statement returns when it is executed with values of these
 //!   types, as long as no table changes in between.
-//! - The type of a parameter is inferred from the comparison, the calculation, the cast or the
-//!   column that takes it. Without any of these there is no type, and the value is a text.
+//! - The type of a parameter is inferred from the comparison, the calculation, the function, the
+//!   cast or the column that takes it. Without any of these there is no type, and the value is a
+//!   text.
 //! - describe-1. A number above `limits::STATEMENT_PARAMETERS` is no parameter's: no memory is
 //!   allocated for it, and no client can give it a value.
 
@@ -13,12 +14,14 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use datafusion::arrow::datatypes::{DataType, FieldRef, SchemaRef};
+use datafusion::common::DFSchema;
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::execution::SessionState;
 use datafusion::logical_expr::expr::Placeholder;
+use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{Expr, LogicalPlan};
 use datafusion::sql::sqlparser::ast::{
-    Expr as SqlExpr, Query, SelectItem, SetExpr, Value, Visit, Visitor,
+    Expr as SqlExpr, Ident, Query, SelectItem, SetExpr, Value, Visit, Visitor, visit_expressions,
 };
 use tidegate_model::{Column, limits};
 use tidegate_storage::Database;
@@ -29,9 +32,14 @@ use super::query_text::{QueryText, parse_query};
 use super::type_names::list_field;
 use super::views::blamed;
 use super::{Parameter, error_positions, logical_plan, output_names, output_schema};
-use crate::error::Result;
+use crate::error::{Condition, Result};
+use crate::functions::signatures::open_parameters;
 use crate::names::LIST_MARK;
 use crate::parse::{Token, tokenize};
+use crate::sql::blocks::select_everything;
+
+/// The type of the value that stands for a length of time.
+pub(crate) const LENGTH_TYPE: &str = "INTERVAL";
 
 /// Types of parameters, by their names: `$1`.
 pub(crate) type ParameterTypes = HashMap<String, FieldRef>;
@@ -66,9 +74,27 @@ pub(crate) fn described_with(sql: &str, given: &[Parameter]) -> Result<Vec<Param
         let Some(before) = at.checked_sub(1).map(|at| tokens[at]) else { continue };
         if ["LIMIT", "OFFSET", "FETCH"].iter().any(|word| before.is_word(word)) {
             values[number - 1] = Parameter::Integer(0);
+        } else if let Some(value) = frame_bound(&tokens, at) {
+            values[number - 1] = value;
         }
     }
     Ok(values)
+}
+
+/// Returns a value for a bound of a window frame, `ROWS $1 PRECEDING`, if the parameter at this
+/// token is one. Frames of RANGE are taken for those over times.
+fn frame_bound(tokens: &[Token<'_>], at: usize) -> Option<Parameter> {
+    let after = tokens.get(at + 2)?;
+    if !after.is_word("PRECEDING") && !after.is_word("FOLLOWING") {
+        return None;
+    }
+    let is_unit =
+        |token: &&Token<'_>| ["ROWS", "GROUPS", "RANGE"].iter().any(|it| token.is_word(it));
+    let unit = tokens[..at].iter().rev().find(is_unit)?;
+    Some(match unit.is_word("RANGE") {
+        true => Parameter::Typed(LENGTH_TYPE.into(), Some("1 day".to_owned())),
+        false => Parameter::Integer(1),
+    })
 }
 
 /// Returns the columns of a query's answer, and the types of its parameters.
@@ -89,7 +115,10 @@ pub(crate) fn describe_query(
         let schema = output_schema(plan.schema().inner(), &names);
         Ok(Inferred { schema, types, is_calculated: calculates_with_parameters(&plan)? })
     };
-    let Inferred { schema, types, is_calculated } = infer(values).or_else(|_| {
+    let Inferred { schema, types, is_calculated } = infer(values).or_else(|error| {
+        if error.condition() == Condition::AmbiguousFunction {
+            return Err(error);
+        }
         // A clause needs the value: NULL is one.
         let is_open = |value: &Parameter| *value == Parameter::Open;
         let known =
@@ -158,22 +187,65 @@ pub(super) fn describe(
 ) -> Result<(LogicalPlan, ParameterTypes)> {
     let mut types = cast_types(&query.statement);
     let (plan, _) = logical_plan(state, database, sql, query, purpose)?;
-    plan.apply_with_subqueries(|node| {
-        node.apply_expressions(|expr| expr.apply(|expr| Ok(learn(expr, &mut types))))
-    })?;
+    add(&mut types, learned(&plan)?);
+    add(&mut types, signature_types(&plan)?);
     let options = state.config_options();
     // Types of operators are those after coercion.
     let analyzed = state.analyzer().execute_and_check(plan.clone(), options, |_, _| {});
     let Ok(analyzed) = analyzed else { return Ok((plan, types)) };
-    // The branches of a CASE, and arguments of functions, get their types there.
-    let mut coerced = ParameterTypes::new();
-    analyzed.apply_with_subqueries(|node| {
-        node.apply_expressions(|expr| expr.apply(|expr| Ok(learn(expr, &mut coerced))))
-    })?;
-    for (name, field) in coerced {
+    // The branches of a CASE, and arguments of other functions, get their types there.
+    add(&mut types, learned(&analyzed)?);
+    Ok((analyzed, types))
+}
+
+/// Adds the types of parameters that have none yet.
+pub(super) fn add(types: &mut ParameterTypes, more: ParameterTypes) {
+    for (name, field) in more {
         types.entry(name).or_insert(field);
     }
-    Ok((analyzed, types))
+}
+
+/// Returns the types that parameters have in a plan.
+fn learned(plan: &LogicalPlan) -> Result<ParameterTypes> {
+    let mut types = ParameterTypes::new();
+    plan.apply_with_subqueries(|node| {
+        node.apply_expressions(|expr| expr.apply(|expr| Ok(learn(expr, &mut types))))
+    })?;
+    Ok(types)
+}
+
+/// Returns the types that the signatures of functions give to their arguments.
+fn signature_types(plan: &LogicalPlan) -> Result<ParameterTypes> {
+    let mut types = ParameterTypes::new();
+    plan.apply_with_subqueries(|node| {
+        let schema = merge_schema(&node.inputs());
+        node.apply_expressions(|expr| {
+            expr.apply(|part| {
+                for (name, field) in argument_types(part, &schema) {
+                    let (name, field) = named(&name, &field);
+                    types.entry(name).or_insert(field);
+                }
+                Ok(TreeNodeRecursion::Continue)
+            })
+        })
+    })?;
+    Ok(types)
+}
+
+/// Returns the types of the parameters among the arguments of a call.
+fn argument_types(expr: &Expr, schema: &DFSchema) -> Vec<(String, FieldRef)> {
+    match expr {
+        Expr::ScalarFunction(call) => {
+            let names = std::iter::once(call.func.name());
+            let names = names.chain(call.func.aliases().iter().map(String::as_str));
+            let mut found = names.map(|name| open_parameters(name, &call.args, schema));
+            found.find(|types| !types.is_empty()).unwrap_or_default()
+        }
+        Expr::WindowFunction(window) => {
+            open_parameters(window.fun.name(), &window.params.args, schema)
+        }
+        _ => Vec::new(),
+    }
 }
 
 fn learn(expr: &Expr, types: &mut ParameterTypes) -> TreeNodeRecursion {
@@ -228,6 +300,35 @@ pub(crate) fn stored_types(query: &Query, columns: &[Column]) -> ParameterTypes 
     types
 }
 
+/// Lets the VALUES of an INSERT be a SELECT of those values that are calculated with parameters;
+/// returns false if there are none. Other values need no plan, and may be DEFAULT.
+pub(crate) fn select_calculated(query: &mut Query) -> bool {
+    let SetExpr::Values(values) = query.body.as_mut() else { return true };
+    let values = std::mem::take(&mut values.rows).into_iter().flat_map(|row| row.content);
+    let values = values.filter(|value| placeholder(value).is_none() && has_placeholder(value));
+    let item = |(at, expr): (usize, SqlExpr)| SelectItem::ExprWithAlias {
+        expr,
+        alias: Ident::new(format!("v{at}")),
+    };
+    let items = values.enumerate().map(item).take(limits::SELECT_ITEMS).collect::<Vec<_>>();
+    if items.is_empty() {
+        return false;
+    }
+    let mut select = select_everything(Vec::new(), None);
+    select.projection = items;
+    *query.body = SetExpr::Select(Box::new(select));
+    true
+}
+
+/// Returns true for an expression with a parameter in it.
+fn has_placeholder(expr: &SqlExpr) -> bool {
+    visit_expressions(expr, |part| match placeholder(part) {
+        Some(_) => ControlFlow::Break(()),
+        None => ControlFlow::Continue(()),
+    })
+    .is_break()
+}
+
 /// Returns the name of the parameter that an expression is, without brackets.
 fn placeholder(expr: &SqlExpr) -> Option<String> {
     match expr {
@@ -241,7 +342,7 @@ fn placeholder(expr: &SqlExpr) -> Option<String> {
 }
 
 /// Returns the types that parameters are cast to, including those of casts that planning removes.
-fn cast_types(query: &Query) -> ParameterTypes {
+pub(super) fn cast_types(query: &Query) -> ParameterTypes {
     struct Casts(ParameterTypes);
     impl Visitor for Casts {
         type Break = ();
@@ -279,5 +380,19 @@ mod tests {
         assert_eq!(sizes("SELECT $2, $65536"), (2, 2), "describe-1");
         assert_eq!(sizes("SELECT $65535"), (65_535, 65_535));
         assert_eq!(sizes("SELECT $99999999999999999999999"), (0, 1));
+    }
+
+    #[test]
+    fn bounds_of_frames_have_values() {
+        let length = || Parameter::Typed(LENGTH_TYPE.into(), Some("1 day".to_owned()));
+        for (frame, expected) in [
+            ("ROWS $1 PRECEDING", Parameter::Integer(1)),
+            ("GROUPS BETWEEN CURRENT ROW AND $1 FOLLOWING", Parameter::Integer(1)),
+            ("RANGE BETWEEN $1 PRECEDING AND CURRENT ROW", length()),
+            ("PARTITION BY $1", Parameter::Open),
+        ] {
+            let values = described_with(&format!("SELECT sum(a) OVER ({frame}) FROM t"), &[]);
+            assert_eq!(values.unwrap(), [expected], "{frame}");
+        }
     }
 }

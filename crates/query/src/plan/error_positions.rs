@@ -45,7 +45,8 @@ pub(crate) fn locate(sql: &str, error: Error) -> Error {
                     clause.split(' ').next().map(str::to_owned)
                 }
                 ClauseProblem::NoTimestamp { column } => Some(column.clone()),
-                ClauseProblem::Operands { operator: text, .. } => {
+                ClauseProblem::Operands { operator: text, .. }
+                | ClauseProblem::AmbiguousOperator { operator: text, .. } => {
                     // A text of several characters is several tokens.
                     let is_it = |token: &Token<'_>| sql[token.offset..].starts_with(text.as_str());
                     let position = find(sql, is_it).and_then(|token| at(token.offset));

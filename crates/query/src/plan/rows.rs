@@ -31,7 +31,7 @@ use tidegate_storage::{Database, Snapshot, TableRead};
 
 use super::change_query::{default_of, query_of_change, select_columns};
 use super::defaults::filled;
-use super::describe::{ParameterTypes, describe, stored_types};
+use super::describe::{ParameterTypes, add, cast_types, describe, select_calculated, stored_types};
 use super::named_columns::{check_sets, insert_columns};
 use super::parameters::Parameter;
 use super::purpose::{Fill, Purpose, TargetRows};
@@ -40,7 +40,7 @@ use super::table_reads::reads_of;
 use super::{
     PendingQuery, Snapshots, TARGET, error_positions, logical_plan, physical_plan, plan_on,
 };
-use crate::error::{Error, Result};
+use crate::error::{Condition, Error, Result};
 use crate::parse::{Insert, Modification, Name, RowChange};
 use crate::position::{Position, position_at};
 use crate::scan::order::in_table_order;
@@ -166,7 +166,7 @@ impl Planning<'_> {
         change: &RowChange,
         columns: &[Column],
     ) -> Result<ParameterTypes> {
-        let (query, purpose) = match change {
+        let (mut query, purpose) = match change {
             RowChange::Insert(_) => {
                 let purpose = Purpose { rows: self.rows, ..Purpose::default() };
                 (parse_query(self.sql, self.parameters)?, purpose)
@@ -183,16 +183,21 @@ impl Planning<'_> {
                 (query, self.purpose_of(change))
             }
         };
-        let mut stored = stored_types(&query.statement, columns);
-        if purpose.target.is_none() && matches!(*query.statement.body, SetExpr::Values(_)) {
-            return Ok(stored);
+        let mut types = stored_types(&query.statement, columns);
+        let is_values = matches!(*query.statement.body, SetExpr::Values(_));
+        if is_values && !select_calculated(&mut query.statement) {
+            return Ok(types);
         }
-        let described = describe(self.state, self.database, self.sql, query, &purpose);
-        let (_, types) = described.map_err(|error| error_positions::locate(self.sql, error))?;
-        for (name, ty) in types {
-            stored.entry(name).or_insert(ty);
+        let casts = cast_types(&query.statement);
+        match describe(self.state, self.database, self.sql, query, &purpose) {
+            Ok((_, more)) => add(&mut types, more),
+            // A value that cannot be planned without its parameters may be with them.
+            Err(error) if is_values && error.condition() != Condition::AmbiguousFunction => {
+                add(&mut types, casts);
+            }
+            Err(error) => return Err(error_positions::locate(self.sql, error)),
         }
-        Ok(stored)
+        Ok(types)
     }
 
     /// Returns the time ranges that the condition of DROP PARTITION selects; it may have no other

@@ -25,6 +25,7 @@ use datafusion::sql::sqlparser::ast::{
     Value,
 };
 
+use super::open_parameters::TableArguments;
 use super::type_names::ColumnTypePlanner;
 use super::using_joins::KnownColumns;
 use crate::account::check_canceled;
@@ -142,14 +143,16 @@ impl ContextProvider for Tables<'_> {
             let rows = MemTable::try_new(rows.schema(), vec![vec![rows]])?;
             return Ok(provider_as_source(Arc::new(rows)));
         }
-        if let Some(source) = series::series(self.state, name, &args)? {
-            return Ok(source);
+        let arguments = TableArguments::of(name, args);
+        if let Some(source) = series::series(self.state, name, &arguments.args)? {
+            return arguments.named_in(name, source);
         }
         let Some(function) = self.state.table_functions().get(name) else {
             return plan_err!("Invalid function '{name}'");
         };
-        let args = TableFunctionArgs::new(&args, self.state);
-        function.create_table_provider_with_args(args).map(provider_as_source)
+        let args = TableFunctionArgs::new(&arguments.args, self.state);
+        let rows = function.create_table_provider_with_args(args).map(provider_as_source)?;
+        arguments.named_in(name, rows)
     }
 
     fn create_cte_work_table(&self, name: &str, schema: SchemaRef) -> Result<Arc<dyn TableSource>> {

@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
+use datafusion::arrow::datatypes::{DataType, FieldRef};
 use tidegate_query::{
-    Access, Condition, EngineOptions, Error, Origin, Parameter, Role, Session, StatementOptions,
-    Timeout,
+    Access, Condition, Described, EngineOptions, Error, Origin, Parameter, Role, Session,
+    StatementOptions, Timeout,
 };
 
 use crate::fixture::{
@@ -360,6 +361,83 @@ fn parameters_have_values_and_types() {
             assert_eq!(shown(outcome), expected, "{sql} with {parameters:?}");
         }
         Ok::<(), TestError>(())
+    });
+}
+
+/// Returns the types of a statement's parameters, in PostgreSQL's words.
+fn parameter_types(described: &Described) -> String {
+    let name = |found: &Option<FieldRef>| {
+        let ty = found.as_ref().map(|field| field.data_type());
+        match ty {
+            None | Some(DataType::Utf8 | DataType::Utf8View) => "text",
+            Some(DataType::Boolean) => "bool",
+            Some(DataType::Int32) => "int4",
+            Some(DataType::Int64) => "int8",
+            Some(DataType::Float64) => "float8",
+            Some(DataType::Decimal128(..)) => "numeric",
+            Some(DataType::Timestamp(..)) => "timestamp",
+            Some(DataType::Interval(_)) => "interval",
+            Some(other) => panic!("no parameter is expected to be a {other}"),
+        }
+    };
+    described.parameters.iter().map(name).collect::<Vec<_>>().join(", ")
+}
+
+/// The types are those of PostgreSQL 15, but a constant beside VALUES is a BIGINT.
+const DESCRIBED: &[(&str, &str)] = &[
+    ("SELECT lag(n, $1, $2) OVER (ORDER BY ts) FROM trades", "int4, int4"),
+    ("SELECT lead(ts, 1, $1) OVER (ORDER BY ts) FROM trades", "timestamp"),
+    ("SELECT nth_value(price, $1) OVER (ORDER BY ts) FROM trades", "int4"),
+    ("SELECT ntile($1) OVER (ORDER BY ts) FROM trades", "int4"),
+    ("SELECT sum(price) OVER (ORDER BY ts ROWS $1 PRECEDING) FROM trades", "int8"),
+    ("SELECT sum(price) OVER (ORDER BY ts RANGE $1 PRECEDING) FROM trades", "interval"),
+    ("SELECT $1 || 'a'", "text"),
+    ("SELECT n || $1 FROM trades", "text"),
+    ("SELECT ts + $1 FROM trades", "interval"),
+    ("SELECT $1 + ts FROM trades", "interval"),
+    ("SELECT ts - $1 FROM trades", "timestamp"),
+    ("SELECT $1 - ts FROM trades", "timestamp"),
+    ("SELECT INTERVAL '1 day' * $1", "float8"),
+    ("SELECT $1 AND $2", "bool, bool"),
+    ("SELECT n + $1, price * $2 FROM trades", "int4, float8"),
+    ("SELECT to_timestamp($1)", "float8"),
+    ("SELECT to_timestamp($1, $2)", "text, text"),
+    ("SELECT round($1, 1), round($2)", "numeric, float8"),
+    ("SELECT make_timestamp(2025, $1, 1, 0, 0, $2)", "int4, float8"),
+    ("SELECT dateadd('d', $1, ts) FROM trades", "int4"),
+    ("SELECT CASE WHEN n = 1 THEN price ELSE $1 END FROM trades", "float8"),
+    ("SELECT coalesce(ts, $1) FROM trades", "timestamp"),
+    ("SELECT n FROM trades WHERE n IN ($1, $2)", "int4, int4"),
+    ("SELECT value FROM generate_series(1, $1)", "int4"),
+    ("VALUES ($1, 1), ('b', $2)", "text, int8"),
+    ("SELECT * FROM (VALUES ($1, 2), (3, $2)) AS v (a, b)", "int8, int8"),
+    ("INSERT INTO trades (ts, n) VALUES ($1, $2), ($3, DEFAULT)", "timestamp, int4, timestamp"),
+    ("INSERT INTO trades (ts, n) VALUES ($1, $2 + 1)", "timestamp, int4"),
+    ("INSERT INTO trades (ts, sym) VALUES (now() + $1, lower($2))", "interval, text"),
+    ("SELECT $1", "text"),
+    ("SELECT $1 + $2", "AmbiguousFunction"),
+    ("SELECT CAST(ts AS DATE) + $1 FROM trades", "AmbiguousFunction"),
+    ("INSERT INTO trades (ts, n) VALUES (now(), $1 + $2)", "AmbiguousFunction"),
+];
+
+#[test]
+fn parameters_have_the_types_of_postgresql() {
+    on_runtime(async {
+        let test = TestDatabase::after(TRADES).await?;
+        let mut wrong = Vec::new();
+        for (sql, expected) in DESCRIBED {
+            let found = match test.engine().describe(sql, &[], &test.options()).await {
+                Ok(described) => parameter_types(&described),
+                Err(error) => format!("{:?}", error.condition()),
+            };
+            if found != *expected {
+                wrong.push(format!("{sql}: expected {expected}, found {found}"));
+            }
+        }
+        match wrong.is_empty() {
+            true => Ok(()),
+            false => Err(TestError(wrong.join("\n"))),
+        }
     });
 }
 

@@ -39,6 +39,31 @@ async def main():
         found = await db.fetchval("SELECT s FROM t WHERE ts > $1::timestamp - $2::interval",
                                   row[0], hour)
         assert found == 'oslo', found
+        # Types of parameters as in PostgreSQL, without casts.
+        for query, values, expected in (
+                ("SELECT lag(n, $1, $2) OVER (ORDER BY ts) FROM t", (1, 7), 7),
+                ("SELECT ntile($1) OVER (ORDER BY ts) FROM t", (2,), 1),
+                ("SELECT sum(n) OVER (ORDER BY ts ROWS $1 PRECEDING) FROM t", (1,), -5),
+                ("SELECT sum(n) OVER (ORDER BY ts RANGE $1 PRECEDING) FROM t", (hour,), -5),
+                ("SELECT $1 || 'a'", ('b',), 'ba'),
+                ("SELECT ts + $1 FROM t", (hour,), row[0] + hour),
+                ("SELECT ts - $1 FROM t", (row[0] - hour,), hour),
+                ("SELECT INTERVAL '1 hour' * $1", (2.5,), 2.5 * hour),
+                ("SELECT max(value) FROM generate_series(1, $1) AS g (value)", (3,), 3),
+                ("SELECT b FROM (VALUES ($1, 2), ('x', $2)) AS v (a, b) WHERE a = 'x'", ('y', 4), 4),
+                ("SELECT CASE WHEN n < 0 THEN v ELSE $1 END FROM t", (0.5,), 1e300),
+                ("SELECT coalesce($1, n) FROM t", (None,), -5),
+                ("SELECT count(*) FROM t WHERE n IN ($1, $2)", (-5, 8), 1)):
+            found = await db.fetchval(query, *values)
+            assert found == expected, (query, found)
+        found = await db.fetchval("SELECT to_timestamp($1) = '1970-01-01T00:00:01.5Z'", 1.5)
+        assert found is True, found
+        try:
+            await db.prepare("SELECT $1 + $2")
+        except asyncpg.AmbiguousFunctionError:
+            pass
+        else:
+            raise Exception("a type was found")
         many = [(datetime.datetime(2025, 4, 1, 0, 0, n), 'many', n) for n in range(50)]
         await db.executemany("INSERT INTO t (ts, s, n) VALUES ($1, $2, $3)", many)
         assert await db.fetchval("SELECT count(*) FROM t WHERE s = $1", 'many') == 50

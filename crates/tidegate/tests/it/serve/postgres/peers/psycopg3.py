@@ -40,6 +40,10 @@ for binary in (False, True):
     found = cursor.execute("SELECT s FROM t WHERE ts > %s - %s AND ts < %s + %s",
                            (row[0], hour, row[0], hour)).fetchall()
     assert found == [('oslo',)], found
+    # A text has no declared type.
+    found = cursor.execute("SELECT %s + ts, ntile(%s) OVER (ORDER BY ts) FROM t WHERE s = 'oslo'",
+                           ('1 hour', '2')).fetchone()
+    assert found == (row[0] + hour, 1), found
     found = cursor.execute("SELECT %s, %s", (row[0], row[4])).fetchone()
     assert found == (row[0], row[4]), found
     # One parameter has a type, and one has none: the column is called after the value of the first.
