@@ -6,7 +6,7 @@ use std::sync::Arc;
 use datafusion::arrow::datatypes::{DataType as ArrowType, Field, FieldRef};
 use datafusion::common::Result;
 use datafusion::logical_expr::planner::TypePlanner;
-use datafusion::sql::sqlparser::ast::{DataType, ExactNumberInfo};
+use datafusion::sql::sqlparser::ast::{DataType, ExactNumberInfo, TimezoneInfo};
 use tidegate_model::{Column, ColumnId};
 use tidegate_storage::segment::arrow_field;
 
@@ -62,12 +62,20 @@ fn varchar_length(name: &str) -> Option<&str> {
     checked.iter().any(|it| name.trim().eq_ignore_ascii_case(it)).then(|| length.trim())
 }
 
-/// Returns the field of the type that a cast names, if columns can have it.
+/// Returns the field of the type that a cast of a parameter names, if columns can have it. A
+/// parameter may be a time with a zone: clients then send instants.
 pub(super) fn field_of(ty: &DataType) -> Option<FieldRef> {
-    match element_type(ty) {
-        Some(element) => field_of(element).map(|element| list_field(&element)),
-        None => ColumnTypePlanner.plan_type_field(ty).ok().flatten(),
+    if let Some(element) = element_type(ty) {
+        return field_of(element).map(|element| list_field(&element));
     }
+    let field = ColumnTypePlanner.plan_type_field(ty).ok().flatten()?;
+    Some(match ty {
+        DataType::Timestamp(_, TimezoneInfo::Tz | TimezoneInfo::WithTimeZone) => {
+            let named = HashMap::from([(PG_TYPE_KEY.to_owned(), "timestamptz".to_owned())]);
+            Arc::new(field.as_ref().clone().with_metadata(named))
+        }
+        _ => field,
+    })
 }
 
 /// Returns the field of lists of an element.

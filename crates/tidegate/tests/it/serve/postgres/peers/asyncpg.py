@@ -64,6 +64,18 @@ async def main():
             pass
         else:
             raise Exception("a type was found")
+        # A time with a zone is none of TIMESTAMP, but an instant.
+        aware = row[0].replace(tzinfo=datetime.timezone.utc).astimezone(datetime.timezone(hour))
+        assert await db.fetchval("SELECT s FROM t WHERE ts = $1::timestamptz", aware) == 'oslo'
+        try:
+            await db.fetchval("SELECT s FROM t WHERE ts = $1", aware)
+        except asyncpg.DataError:
+            pass
+        else:
+            raise Exception("a time with a zone was taken for one without")
+        await db.execute("INSERT INTO t (ts, s) VALUES ($1::timestamptz, $2)", aware, 'aware')
+        assert await db.fetchval("SELECT ts FROM t WHERE s = 'aware'") == row[0]
+        await db.execute("DELETE FROM t WHERE s = 'aware'")
         many = [(datetime.datetime(2025, 4, 1, 0, 0, n), 'many', n) for n in range(50)]
         await db.executemany("INSERT INTO t (ts, s, n) VALUES ($1, $2, $3)", many)
         assert await db.fetchval("SELECT count(*) FROM t WHERE s = $1", 'many') == 50
