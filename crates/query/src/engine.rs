@@ -57,7 +57,7 @@ use crate::parse::{Explain, Name, RowChange, Statement, blanked, parse_statement
 use crate::plan::{
     CachedQuery, LENGTH_TYPE, OperatorPlanner, Parameter, ParameterTypes, PartPlanner, PlanCache,
     PlannedQuery, analyzer_rules, describe_query, described_with, locate_running, optimizer_rules,
-    parameter_count, physical_rules, plan_cached, plan_query,
+    parameter_count, physical_rules, plan_cached, plan_query, untyped_parameters,
 };
 use crate::position::Position;
 use crate::running_queries::{Listing, RunningQueries};
@@ -85,11 +85,14 @@ pub struct Described {
     pub designated: Option<usize>,
     /// The parameter types, as far as they follow from the statement.
     pub parameters: Vec<Option<FieldRef>>,
+    /// The indexes of parameters that are not even texts: a client has to declare their type.
+    pub untyped: Vec<usize>,
 }
 
 impl Described {
     fn of_columns(columns: SchemaRef) -> Described {
-        Described { columns: Some(columns), designated: None, parameters: Vec::new() }
+        let (parameters, untyped) = (Vec::new(), Vec::new());
+        Described { columns: Some(columns), designated: None, parameters, untyped }
     }
 }
 
@@ -351,25 +354,27 @@ impl Engine {
             }
             Statement::Query => self.describe_query(sql, parameters, &begun).await,
             Statement::Explain(how) => {
-                let parameters = match how.change {
-                    Some(change) => {
-                        let described = self.describe_change(&sql, change, parameters, &begun);
-                        described.await?.parameters
-                    }
+                let described = match how.change {
+                    Some(change) => self.describe_change(&sql, change, parameters, &begun).await?,
                     None => {
                         let sql = Arc::from(blanked(&sql, how.offset));
-                        self.describe_query(sql, parameters, &begun).await?.parameters
+                        self.describe_query(sql, parameters, &begun).await?
                     }
                 };
                 let columns = Some(explained_batch("")?.schema());
-                Ok(Described { columns, designated: None, parameters })
+                Ok(Described { columns, designated: None, ..described })
             }
             Statement::Show(what) => Ok(of_batch(show(&begun.caller, &sql, &what)?)),
             Statement::Cancel { id, .. } => Ok(of_batch(canceled(id)?)),
             Statement::ChangeRows(change) => {
                 self.describe_change(&sql, change, parameters, &begun).await
             }
-            _ => Ok(Described { columns: None, designated: None, parameters: vec![None; count] }),
+            _ => Ok(Described {
+                columns: None,
+                designated: None,
+                parameters: vec![None; count],
+                untyped: Vec::new(),
+            }),
         }
     }
 
@@ -382,13 +387,14 @@ impl Engine {
         let values = described_with(&sql, parameters)?;
         let known = values.clone();
         let (state, _) = self.statement_state(begun);
-        let database = Arc::clone(&self.system.database);
+        let (database, text) = (Arc::clone(&self.system.database), Arc::clone(&sql));
         let task = plan_spawned(begun.account(), async move {
-            describe_query(&state, &database, &sql, &values)
+            describe_query(&state, &database, &text, &values)
         });
         let (columns, types) = finish_in_time(task, &begun.stop).await?;
         let (columns, parameters) = (Some(columns), parameter_types(&known, &types));
-        Ok(Described { columns, designated: None, parameters })
+        let untyped = untyped_parameters(&sql, &types)?;
+        Ok(Described { columns, designated: None, parameters, untyped })
     }
 
     async fn describe_change(
@@ -402,7 +408,8 @@ impl Engine {
         let changes = RowChanges { parameters: values.clone(), ..self.changes(begun) };
         let (columns, types) = changes.described(sql, change).await?;
         let parameters = parameter_types(&values, &types);
-        Ok(Described { columns, designated: None, parameters })
+        let untyped = untyped_parameters(sql, &types)?;
+        Ok(Described { columns, designated: None, parameters, untyped })
     }
 
     /// True if only the session sees the changes of a table.

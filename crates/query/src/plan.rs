@@ -105,6 +105,7 @@ pub(crate) use coerce::OperatorPlanner;
 pub(crate) use defaults::check_default;
 pub(crate) use describe::{
     LENGTH_TYPE, ParameterTypes, describe_query, described_with, parameter_count,
+    untyped_parameters,
 };
 pub(crate) use error_positions::locate_running;
 pub(crate) use named_columns::insert_columns;

@@ -5,7 +5,8 @@
 //!   types, as long as no table changes in between.
 //! - The type of a parameter is inferred from the comparison, the calculation, the function, the
 //!   cast or the column that takes it. Without any of these there is no type, and the value is a
-//!   text.
+//!   text. A parameter that the statement does not contain, or only asks for NULL, is not even that
+//!   (`untyped_parameters`), as in PostgreSQL.
 //! - describe-1. A number above `limits::STATEMENT_PARAMETERS` is no parameter's: no memory is
 //!   allocated for it, and no client can give it a value.
 
@@ -95,6 +96,23 @@ fn frame_bound(tokens: &[Token<'_>], at: usize) -> Option<Parameter> {
         true => Parameter::Typed(LENGTH_TYPE.into(), Some("1 day".to_owned())),
         false => Parameter::Integer(1),
     })
+}
+
+/// Returns the indexes of the parameters that nothing gives a type: the statement does not contain
+/// them, or only asks whether they are NULL.
+pub(crate) fn untyped_parameters(sql: &str, types: &ParameterTypes) -> Result<Vec<usize>> {
+    let tokens = tokenize(sql)?;
+    let mut is_used = vec![false; parameter_count(sql)?];
+    for (at, pair) in tokens.windows(2).enumerate() {
+        let Some(number) = parameter_number(pair).filter(|number| 0 < *number) else { continue };
+        let is = |after: usize, word: &str| {
+            tokens.get(at + 2 + after).is_some_and(|token| token.is_word(word))
+        };
+        let is_asked = is(0, "IS") && (is(1, "NULL") || is(1, "NOT") && is(2, "NULL"));
+        is_used[number - 1] |= !is_asked;
+    }
+    let is_untyped = |at: &usize| !is_used[*at] && !types.contains_key(&format!("${}", at + 1));
+    Ok((0..is_used.len()).filter(is_untyped).collect())
 }
 
 /// Returns the columns of a query's answer, and the types of its parameters.
@@ -380,6 +398,19 @@ mod tests {
         assert_eq!(sizes("SELECT $2, $65536"), (2, 2), "describe-1");
         assert_eq!(sizes("SELECT $65535"), (65_535, 65_535));
         assert_eq!(sizes("SELECT $99999999999999999999999"), (0, 1));
+    }
+
+    #[test]
+    fn parameters_that_have_no_use_have_no_type() {
+        for (sql, expected) in [
+            ("SELECT $1, $3", &[1][..]),
+            ("SELECT $1 IS NULL, $2 IS NOT NULL", &[0, 1]),
+            ("SELECT $1 IS NULL OR a = $1", &[]),
+            ("SELECT $1 IS TRUE, '$2'", &[]),
+        ] {
+            let found = untyped_parameters(sql, &ParameterTypes::new()).unwrap();
+            assert_eq!(found, expected, "{sql}");
+        }
     }
 
     #[test]

@@ -366,9 +366,10 @@ fn parameters_have_values_and_types() {
 
 /// Returns the types of a statement's parameters, in PostgreSQL's words.
 fn parameter_types(described: &Described) -> String {
-    let name = |found: &Option<FieldRef>| {
+    let name = |(at, found): (usize, &Option<FieldRef>)| {
         let ty = found.as_ref().map(|field| field.data_type());
         match ty {
+            None if described.untyped.contains(&at) => "none",
             None | Some(DataType::Utf8 | DataType::Utf8View) => "text",
             Some(DataType::Boolean) => "bool",
             Some(DataType::Int32) => "int4",
@@ -380,7 +381,7 @@ fn parameter_types(described: &Described) -> String {
             Some(other) => panic!("no parameter is expected to be a {other}"),
         }
     };
-    described.parameters.iter().map(name).collect::<Vec<_>>().join(", ")
+    described.parameters.iter().enumerate().map(name).collect::<Vec<_>>().join(", ")
 }
 
 /// The types are those of PostgreSQL 15, but a constant beside VALUES is a BIGINT.
@@ -414,6 +415,7 @@ const DESCRIBED: &[(&str, &str)] = &[
     ("INSERT INTO trades (ts, n) VALUES ($1, $2), ($3, DEFAULT)", "timestamp, int4, timestamp"),
     ("INSERT INTO trades (ts, n) VALUES ($1, $2 + 1)", "timestamp, int4"),
     ("INSERT INTO trades (ts, sym) VALUES (now() + $1, lower($2))", "interval, text"),
+    ("SELECT n FROM trades WHERE $1 IS NULL AND n = $3", "none, none, int4"),
     ("SELECT $1", "text"),
     ("SELECT $1 + $2", "AmbiguousFunction"),
     ("SELECT CAST(ts AS DATE) + $1 FROM trades", "AmbiguousFunction"),

@@ -348,6 +348,7 @@ impl Connection {
             Some(columns) => (columns, prepared.types.clone()),
             None => {
                 let described = self.engine_describes(prepared, values).await?;
+                check_typed(&described, &prepared.types)?;
                 let count = described.parameters.len().max(prepared.types.len());
                 let types = (0..count).map(|at| type_of(&described, &prepared.types, at));
                 let types = types.collect();
@@ -544,6 +545,18 @@ impl Connection {
         }
         self.wire.writer.empty(b'3');
         Ok(())
+    }
+}
+
+/// Checks that the types of all parameters are declared, or follow from the statement.
+fn check_typed(described: &Described, declared: &[u32]) -> Result<(), ErrorResponse> {
+    let is_declared = |at: &usize| declared.get(*at).is_some_and(|&oid| oid != 0);
+    match described.untyped.iter().find(|at| !is_declared(at)) {
+        None => Ok(()),
+        Some(at) => {
+            let message = format!("could not determine data type of parameter ${}", at + 1);
+            Err(ErrorResponse::new("42P18", message))
+        }
     }
 }
 

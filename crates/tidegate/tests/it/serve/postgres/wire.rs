@@ -219,6 +219,28 @@ fn impossible_numbers_of_parameters_are_refused() {
     server.stop();
 }
 
+#[test]
+fn parameters_without_a_type_are_refused_unless_one_is_declared() {
+    let world = World::new();
+    let server = Server::start_with(&world, &["pg.auth_methods=trust"]);
+    let bytes = [
+        start("admin"),
+        message(b'P', b"open\0SELECT $1 IS NULL\0\0\0"),
+        message(b'D', b"Sopen\0"),
+        message(b'S', b""),
+        message(b'P', b"int\0SELECT $1 IS NULL\0\0\x01\0\0\0\x17"),
+        message(b'D', b"Sint\0"),
+        message(b'S', b""),
+        message(b'X', b""),
+    ];
+    let answer = answer(open(&server), &bytes.concat());
+    let text = String::from_utf8_lossy(&answer);
+    let refused = "could not determine data type of parameter $1";
+    assert_eq!(text.matches(refused).count(), 1, "{text}");
+    assert!(has(&answer, "42P18"), "{text}");
+    server.stop();
+}
+
 // Only the number of statements had a bound: 1,024 times 64 MiB on one connection.
 #[test]
 fn bytes_kept_by_a_connection_have_a_bound() {

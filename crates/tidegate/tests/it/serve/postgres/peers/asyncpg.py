@@ -58,12 +58,14 @@ async def main():
             assert found == expected, (query, found)
         found = await db.fetchval("SELECT to_timestamp($1) = '1970-01-01T00:00:01.5Z'", 1.5)
         assert found is True, found
-        try:
-            await db.prepare("SELECT $1 + $2")
-        except asyncpg.AmbiguousFunctionError:
-            pass
-        else:
-            raise Exception("a type was found")
+        for query, error in (("SELECT $1 + $2", asyncpg.AmbiguousFunctionError),
+                             ("SELECT $1 IS NULL", asyncpg.IndeterminateDatatypeError)):
+            try:
+                await db.prepare(query)
+            except error:
+                pass
+            else:
+                raise Exception(f"a type was found: {query}")
         # A time with a zone is none of TIMESTAMP, but an instant.
         aware = row[0].replace(tzinfo=datetime.timezone.utc).astimezone(datetime.timezone(hour))
         assert await db.fetchval("SELECT s FROM t WHERE ts = $1::timestamptz", aware) == 'oslo'
