@@ -8,8 +8,8 @@
 //! - Each code costs one table lookup that waits for the one before it; several strings are matched
 //!   at the same time, so that the lookups of one fill the waiting time of the others.
 
-use crate::pattern::ByteAutomaton;
-use crate::text::Decoder;
+use crate::pattern::{ByteAutomaton, Pattern};
+use crate::text::{Decoder, Texts};
 
 /// The states of a table whose rows are found by the high byte of an index.
 const STATES_MAX: usize = 256;
@@ -38,8 +38,13 @@ struct Lane<'a> {
 }
 
 impl CodeAutomaton {
-    /// Compiles a pattern for a string table; `None` if it has too many states.
-    pub(crate) fn new(bytes: &ByteAutomaton, decoder: &Decoder) -> Option<CodeAutomaton> {
+    /// Compiles a pattern for texts as they are stored; `None` if they are not compressed, or the
+    /// pattern has no automaton of so few states.
+    pub(crate) fn of(pattern: &Pattern, texts: &Texts<'_>) -> Option<CodeAutomaton> {
+        CodeAutomaton::new(&pattern.automaton()?, texts.decoder()?)
+    }
+
+    fn new(bytes: &ByteAutomaton, decoder: &Decoder) -> Option<CodeAutomaton> {
         let states = bytes.next.len();
         if states * 2 > STATES_MAX {
             return None;

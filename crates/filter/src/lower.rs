@@ -325,7 +325,7 @@ fn plan_of_one<'a>(
     }
     let kernel = match &column.slice.encoded {
         Encoded::Strings(_) => like_of(conjunct).map(|(pattern, negated)| {
-            match column.texts().and_then(|texts| texts.automaton(pattern)) {
+            match column.texts().and_then(|texts| CodeAutomaton::of(pattern, texts)) {
                 Some(automaton) => Kernel::CompressedLike { automaton, negated },
                 None => Kernel::Like { pattern, negated },
             }

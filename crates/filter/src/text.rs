@@ -15,9 +15,7 @@ use fsst::{Decompressor, Symbol};
 use tidegate_model::SymbolId;
 use tidegate_model::frame::{Dictionary, Strings};
 
-use crate::code_automaton::CodeAutomaton;
 use crate::error::{Error, Result};
-use crate::pattern::Pattern;
 
 /// The texts of symbols. Many threads filter page frames at the same time.
 pub trait SymbolText: Sync {
@@ -166,10 +164,9 @@ impl<'a> Texts<'a> {
         Ok(Texts { strings, decoder })
     }
 
-    /// A pattern for these strings as they are stored; `None` if they are not compressed, or the
-    /// pattern has no automaton.
-    pub(crate) fn automaton(&self, pattern: &Pattern) -> Option<CodeAutomaton> {
-        CodeAutomaton::new(&pattern.automaton()?, self.decoder.as_ref()?)
+    /// The decoder of the strings; `None` if they are not compressed.
+    pub(crate) fn decoder(&self) -> Option<&Decoder> {
+        self.decoder.as_ref()
     }
 
     /// The lengths of the texts.

@@ -5,6 +5,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use tidegate_model::frame::Strings;
 
+use super::CodeAutomaton;
 use crate::pattern::Pattern;
 use crate::text::{LengthUnit, Texts};
 
@@ -38,16 +39,14 @@ fn check(codes: &[Vec<u8>], patterns: &[String]) {
     let plain = (0..codes.len()).map(|at| texts.at(at, &mut scratch).to_vec()).collect::<Vec<_>>();
     for pattern in patterns {
         let pattern = Pattern::new(pattern, false);
-        let Some(automaton) = texts.automaton(&pattern) else {
-            panic!("{pattern:?} has an automaton");
-        };
+        let automaton = CodeAutomaton::of(&pattern, &texts).expect("few states");
         let mut found = vec![None; codes.len()];
         let stored = (0..codes.len()).map(|at| (at, texts.stored(at)));
         automaton.match_all(stored, |at, matches| {
             assert_eq!(found[at].replace(matches), None, "once for each string");
         });
         let expected = plain.iter().map(|text| Some(pattern.matches(text))).collect::<Vec<_>>();
-        assert_eq!(found, expected, "{pattern:?} of {plain:?}");
+        assert_eq!(found, expected, "code_automaton-1: {pattern:?} of {plain:?}");
     }
     for (at, text) in plain.iter().enumerate() {
         assert_eq!(texts.is_empty_at(at), text.is_empty(), "{text:?}");
@@ -96,9 +95,9 @@ fn patterns_that_have_no_automaton_are_matched_on_texts() {
     let texts = Texts::new(strings, 0).expect("a table");
     let long = format!("%{}%", "a".repeat(200));
     for (pattern, folds) in [("a_b", false), ("%a%", true), (long.as_str(), false)] {
-        assert!(texts.automaton(&Pattern::new(pattern, folds)).is_none(), "{pattern}");
+        assert!(CodeAutomaton::of(&Pattern::new(pattern, folds), &texts).is_none(), "{pattern}");
     }
     let plain = Strings { offsets: &[[0; 4]], bytes: &[], table: None };
     let plain = Texts::new(plain, 0).expect("strings");
-    assert!(plain.automaton(&Pattern::new("%a%", false)).is_none());
+    assert!(CodeAutomaton::of(&Pattern::new("%a%", false), &plain).is_none());
 }

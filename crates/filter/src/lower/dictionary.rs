@@ -131,7 +131,7 @@ pub(super) fn ranges_of_values(
 ) -> Result<Vec<CodeRange>> {
     let pattern = like_of(conjunct);
     if let (Some((pattern, negated)), Some(texts)) = (pattern, entries.texts())
-        && let Some(automaton) = texts.automaton(pattern)
+        && let Some(automaton) = CodeAutomaton::of(pattern, texts)
     {
         return Ok(ranges_matching(texts, &automaton, negated));
     }

@@ -419,8 +419,8 @@ fn operator(expr: BinaryExpr, schema: &DFSchema) -> Transformed<Expr> {
     decimals::with_late_types(expr, schema)
 }
 
-/// Makes the arguments of an aggregate NULL in rows that its FILTER leaves out, where computing
-/// them may fail; returns true if there are such arguments. DataFusion computes them for all rows.
+/// Makes the arguments and keys of an aggregate NULL in rows that its FILTER leaves out, where
+/// computing them may fail; returns true if there are any. DataFusion computes them for all rows.
 fn null_where_filtered(params: &mut AggregateFunctionParams) -> bool {
     let Some(filter) = params.filter.as_deref() else { return false };
     let may_fail = |part: &Expr| {
@@ -436,7 +436,8 @@ fn null_where_filtered(params: &mut AggregateFunctionParams) -> bool {
         case.when_then_expr.first().is_some_and(|(when, _)| when.as_ref() == filter)
     };
     let mut has_changed = false;
-    for arg in &mut params.args {
+    let keys = params.order_by.iter_mut().map(|key| &mut key.expr);
+    for arg in params.args.iter_mut().chain(keys) {
         if !is_filtered(arg) && arg.exists(may_fail).unwrap_or(false) {
             let value = std::mem::replace(arg, Expr::Literal(ScalarValue::Null, None));
             let when_then = vec![(Box::new(filter.clone()), Box::new(value))];

@@ -142,10 +142,7 @@ const ERRORS: &[(&str, &str)] = &[
         "SELECT CAST(1 AS NOTYPE)",
         "UndefinedObject at 1:18: line 1, column 18: Unsupported SQL type notype",
     ),
-    (
-        "SELECT * FROM trades WHERE sym ~ '('",
-        "InvalidPattern: regex parse error: unclosed group",
-    ),
+    ("SELECT * FROM trades WHERE sym ~ '('", "InvalidPattern: regex parse error: unclosed group"),
     (
         "SELECT * FROM trades WHERE ts IN '2025-13'",
         "InvalidDatetime at 1:34: line 1, column 34: '2025-13' is not a valid TIMESTAMP: \

@@ -28,7 +28,7 @@ use super::params::Params;
 use super::response::{JSON, Response};
 use super::route::ParameterSpec;
 use super::route::ParameterType::{OneOf, Text};
-use super::wire::{BodyError, Head};
+use super::wire::{BodyError, Head, Probe};
 use super::{Flow, RequestContext};
 use crate::ilp::{
     Answer, CommitError, CommitOptions, Committed, Content, Fingerprint, Host, KeyReused,
@@ -481,7 +481,7 @@ impl Reading {
 
     async fn feed(
         &mut self,
-        context: &RequestContext<'_>,
+        context: &mut RequestContext<'_>,
         services: &Services,
         text: &[u8],
     ) -> Result<(), Stopped> {
@@ -513,22 +513,25 @@ impl Reading {
         self.charged += text.len().next_multiple_of(UNIT_BYTES);
         if CHECK_BYTES <= self.charged {
             self.charged = 0;
-            self.check_client(context, services)?;
+            self.check_client(context, services).await?;
         }
         Ok(())
     }
 
     /// Releases memory that is not needed, and stops if the client has gone (http_write-1).
-    fn check_client(
+    async fn check_client(
         &mut self,
-        context: &RequestContext<'_>,
+        context: &mut RequestContext<'_>,
         services: &Services,
     ) -> Result<(), Stopped> {
         if let Some(reserved) = &mut self.reserved {
             services.ingest.shrink(reserved, self.parser.pending_bytes());
         }
         let is_ending = *context.server.phase.borrow() == Phase::Ending;
-        if is_ending || context.wire.is_reset() { Err(Stopped::Disconnected) } else { Ok(()) }
+        if is_ending || context.wire.has_gone(Probe::of(context.head)).await {
+            return Err(Stopped::Disconnected);
+        }
+        Ok(())
     }
 
     fn take_errors(&mut self) {

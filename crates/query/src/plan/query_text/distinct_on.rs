@@ -35,7 +35,8 @@ pub(super) fn write_out_keys(sql: &str, query: &mut Query) -> Result<(), Box<Err
     Ok(())
 }
 
-/// Writes the keys of ORDER BY that are items of a SELECT DISTINCT as their numbers (distinct_on-3).
+/// Writes the keys of ORDER BY that are items of a SELECT DISTINCT as their numbers
+/// (distinct_on-3).
 pub(super) fn number_distinct_keys(query: &mut Query) {
     let SetExpr::Select(select) = query.body.as_ref() else { return };
     let Some(OrderBy { kind: OrderByKind::Expressions(keys), .. }) = &mut query.order_by else {
