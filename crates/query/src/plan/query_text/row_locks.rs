@@ -323,7 +323,7 @@ mod tests {
             ("SELECT 1 FROM t HAVING true", "is not allowed with HAVING clause"),
             ("SELECT max(a) + 1 FROM t", "is not allowed with aggregate functions"),
             ("SELECT a, rank() OVER (ORDER BY a) FROM t", "is not allowed with window functions"),
-            ("SELECT a FROM t UNION SELECT 1", "is not allowed with UNION/INTERSECT/EXCEPT"),
+            ("SELECT a FROM t UNION SELECT a FROM u", "is not allowed with UNION/INTERSECT/EXCEPT"),
             ("SELECT * FROM (SELECT DISTINCT a FROM t) s", "is not allowed with DISTINCT clause"),
             ("VALUES (1)", "cannot be applied to VALUES"),
         ] {
