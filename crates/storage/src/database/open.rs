@@ -5,6 +5,7 @@ pub(crate) mod replay_memory;
 pub(crate) mod recovery;
 pub(crate) mod symbol_gaps;
 pub(crate) mod offline;
+pub(crate) mod missing_flush;
 pub(crate) mod repair_replay;
 pub(crate) mod repair;
 pub(crate) mod verify;

@@ -135,6 +135,23 @@ pub fn decode(
     decode_mapped(bytes, SymbolColumn { table, column }, watermark, SymbolTable::default())
 }
 
+/// The end of the first extent of a file with which it has at least so many values; `None` if it
+/// has fewer. Strings and checksums are not read.
+pub(crate) fn end_with(bytes: &[u8], count: u32) -> Option<SymbolWatermark> {
+    let (mut end, mut known) = (HEADER_BYTES, 0_u32);
+    while known < count {
+        let mut r = ByteReader::new(bytes.get(end..)?);
+        let (first, values, texts) = (r.u32().ok()?, r.u32().ok()?, r.u32().ok()?);
+        if first != known || values == 0 {
+            return None;
+        }
+        known = known.checked_add(values)?;
+        let ends_bytes = (values as usize).checked_mul(4)?;
+        end += EXTENT_HEADER_BYTES + ends_bytes.checked_add(texts as usize)?;
+    }
+    (end <= bytes.len()).then_some(SymbolWatermark { count: known, bytes: end as u64 })
+}
+
 fn check_length(actual: u64, watermark: SymbolWatermark) -> Result<(), DecodeError> {
     let expected = watermark.bytes;
     if expected <= actual {

@@ -490,3 +490,21 @@ fn only_our_names_are_symbol_files() {
         assert_eq!(parse_file_name(name), None, "{name}");
     }
 }
+
+#[test]
+fn the_end_of_an_extent_is_found_by_the_number_of_values() {
+    let disk = new_disk(1);
+    let dictionary = open(&disk, SymbolWatermark::default()).unwrap();
+    let mut ends = Vec::new();
+    for (from, to) in [(0, 3), (3, 4), (4, 9)] {
+        dictionary.intern(&bytes_of(&numbered(from, to, 7))).unwrap();
+        ends.push(dictionary.save().unwrap());
+    }
+    let bytes = disk.read(&Path::new(DIR).join(file_name(COLUMN))).unwrap();
+    for count in 1..=9 {
+        let expected = ends.iter().find(|end| count <= end.count);
+        assert_eq!(end_with(&bytes, count).as_ref(), expected, "{count}");
+    }
+    assert_eq!(end_with(&bytes, 10), None);
+    assert_eq!(end_with(&bytes[..bytes.len() - 1], 9), None);
+}

@@ -8,6 +8,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use tidegate_platform::{Class, Disk, SimCall, SimDisk, SimErrno};
+use tidegate_storage::change::TableChange;
 use tidegate_storage::wal::decode_group;
 use tidegate_storage::{Database, Durability, LogOptions, OpenOptions, repair_log};
 
@@ -218,4 +219,68 @@ fn one_group_is_damaged(seed: u64) {
 #[test]
 fn a_repair_loses_only_what_it_names() {
     run_all(0..300, one_group_is_damaged);
+}
+
+/// The groups of log files with nothing but a flush, with their offsets.
+fn flushes(disk: &SimDisk) -> Vec<(std::path::PathBuf, u64)> {
+    let mut flushes = Vec::new();
+    for path in files(disk, ".wal") {
+        let bytes = disk.read(&path).unwrap();
+        let first = u64::from_le_bytes(bytes[20..28].try_into().unwrap());
+        for at in (PAGE..bytes.len()).step_by(PAGE) {
+            let lsn = tidegate_model::Lsn(first + (at - PAGE) as u64);
+            let Ok(group) = decode_group(&bytes[at..], LOG, lsn) else { continue };
+            let mut ops = group.records.iter().flat_map(|record| &record.ops);
+            let is_flush = |change: &TableChange| {
+                let TableChange::Replace { out, .. } = change else { return false };
+                out.is_empty()
+            };
+            if ops.all(|op| is_flush(&op.change)) {
+                flushes.push((path.clone(), at as u64));
+            }
+        }
+    }
+    flushes
+}
+
+fn one_flush_is_damaged(seed: u64) {
+    let mut random = Random(seed);
+    let (disk, mut made) = (SimDisk::new(seed), Generator::new(seed ^ 0xf1a5));
+    let options = options(&mut random);
+    let log = LogOptions { durability: Durability::Sync, ..options.log };
+    let options = OpenOptions { log, ..options };
+    let database = open(&disk, &options);
+    let mut tables = Tables::new();
+    for _ in 0..20 + random.below(40) {
+        let step = made.step(&tables);
+        if !matches!(step, Step::Reopen) {
+            step.run(&database).unwrap_or_else(|e| panic!("seed {seed}: {step:?}: {}", chain(&e)));
+            step.apply(&mut tables);
+        }
+    }
+    let disk = disk.after_power_loss_by(seed);
+    let flushes = flushes(&disk);
+    if flushes.is_empty() {
+        return;
+    }
+    let (path, at) = &flushes[usize::try_from(random.below(flushes.len() as u64)).unwrap()];
+    disk.corrupt(path, at + 70, 1);
+    let context = format!("seed {seed}, {} at {at}", path.display());
+    let repaired: Arc<dyn Disk> = Arc::new(disk.clone());
+    let repaired = repair_log(&repaired, Path::new(DIR));
+    let lost = repaired.unwrap_or_else(|e| panic!("{context}: {}", chain(&e))).map(|it| it.lost);
+    for round in 0..2 {
+        let database = open(&disk, &options);
+        assert_eq!(read(&database), tables, "{context}, round {round}: {lost:?}");
+        if lost.is_some() {
+            let problems = database.verify(&|_| {}).unwrap().problems;
+            assert!(problems.is_empty(), "{context}, round {round}: {problems:?}");
+        }
+    }
+}
+
+// A repair lost the rows of a flush whose record was damaged, if a later flush followed.
+#[test]
+fn a_damaged_record_of_a_flush_loses_no_row() {
+    run_all(0..300, one_flush_is_damaged);
 }

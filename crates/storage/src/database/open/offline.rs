@@ -6,10 +6,10 @@
 //!
 //! Used by `verify` and `repair`. Not here: opening (`recovery`).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use tidegate_model::{SegmentId, SeqTxn, TableId};
+use tidegate_model::{ColumnId, ColumnType, SegmentId, SymbolId, TableId};
 use tidegate_platform::Disk;
 
 use super::recovery::read_manifest;
@@ -23,8 +23,9 @@ use crate::error::{Corruption, Error, Result};
 use crate::files::{Paths, TableDirectory};
 use crate::manifest::Manifest;
 use crate::mem_segment::MemSegment;
+use crate::segment::SegmentMeta;
 use crate::snapshot::{SegmentFile, SegmentRun};
-use crate::symbols::SymbolTexts;
+use crate::symbols::{self, SymbolTexts, SymbolWatermark};
 use crate::wal::ReplayedRecord;
 
 /// The tables of a database that is not open, while its log is read.
@@ -47,8 +48,12 @@ pub(crate) struct OfflineTable {
     directory: TableDirectory,
     /// The ids of symbols whose texts are missing.
     gaps: SymbolGaps,
-    /// The commits whose rows are in the log only, with the number of their rows.
-    rows: Vec<(SeqTxn, u64)>,
+    /// The in-memory segments with the rows that only the log has, in the order of their commits.
+    rows: Vec<SegmentMeta>,
+    /// Segments that commits have removed; a crash may have restored their files.
+    removed: BTreeSet<SegmentId>,
+    /// All segments below this id were removed.
+    removed_below: SegmentId,
     /// The records of the table that were retained.
     pub(crate) retained: Option<RetainedRecords>,
 }
@@ -76,9 +81,17 @@ impl<'a> OfflineTables<'a> {
         });
         let directory = TableDirectory::new(self.disk, self.paths, id, SegmentId(0));
         directory.begin_replay();
-        let (name, rows, retained) = (name.to_owned(), Vec::new(), None);
-        let gaps = SymbolGaps::default();
-        let table = OfflineTable { name, manifest, is_damaged, directory, gaps, rows, retained };
+        let table = OfflineTable {
+            name: name.to_owned(),
+            manifest,
+            is_damaged,
+            directory,
+            gaps: SymbolGaps::default(),
+            rows: Vec::new(),
+            removed: BTreeSet::new(),
+            removed_below: SegmentId(0),
+            retained: None,
+        };
         self.tables.entry(id).insert_entry(table).into_mut()
     }
 
@@ -180,7 +193,7 @@ impl<'a> OfflineTables<'a> {
                 tables.push(TableState::suspended(Arc::new(table.directory), table.name, damage));
                 continue;
             };
-            rows += table.rows.iter().map(|(_, rows)| rows).sum::<u64>();
+            rows += table.rows.iter().map(|meta| meta.rows.0).sum::<u64>();
             let OfflineTable { name, directory, .. } = table;
             directory.raise_next_segment(manifest.next_segment);
             let replayed = directory.end_replay(&manifest, !table.rows.is_empty());
@@ -228,6 +241,41 @@ impl OfflineTable {
         self.gaps.fit(&known, rows)
     }
 
+    /// The in-memory segments with the rows that only the log has, in the order of their commits.
+    pub(crate) fn memtable_rows(&self) -> &[SegmentMeta] {
+        &self.rows
+    }
+
+    /// Returns true if a commit so far has removed this segment.
+    pub(crate) fn has_removed(&self, segment: SegmentId) -> bool {
+        segment < self.removed_below || self.removed.contains(&segment)
+    }
+
+    /// The ends of symbol files that have all strings known so far, of those columns whose end in
+    /// the manifest is before that; `None` if a file lacks some.
+    pub(crate) fn saved_symbols(&self) -> Option<Vec<(ColumnId, SymbolWatermark)>> {
+        let Manifest { table, schema, symbols: ends, .. } = self.manifest.as_ref()?;
+        let known = self.directory.symbols(schema, ends).ok()?;
+        let mut saved = Vec::new();
+        for column in schema.columns().iter().filter(|column| column.ty == ColumnType::Symbol) {
+            let Some(values) = known.get(column.id) else { continue };
+            let count = u32::try_from(values.len()).ok()?;
+            if count <= ends.get(&column.id).map_or(0, |end| end.count) {
+                continue;
+            }
+            let path = self.directory.paths().symbol_file(column.id);
+            let bytes = self.directory.disk().read(&path).ok()?;
+            let end = symbols::end_with(&bytes, count)?;
+            let stored = symbols::decode(&bytes, *table, column.id, end).ok()?;
+            let is_same = |id: u32| stored.text(SymbolId(id)) == values.text(SymbolId(id));
+            if !(0..count).all(is_same) {
+                return None;
+            }
+            saved.push((column.id, end));
+        }
+        Some(saved)
+    }
+
     pub(crate) fn apply_to_rows(&mut self, op: &TableOp) -> Result<()> {
         let Some(manifest) = &self.manifest else { return Ok(()) };
         match &op.change {
@@ -237,17 +285,19 @@ impl OfflineTable {
                 symbols.iter().for_each(|texts| self.directory.replay_symbols(texts));
                 for mem_segment in mem_segments {
                     SegmentFile::replayed(op.table, mem_segment)?;
-                    self.rows.push((op.seq_txn, mem_segment.meta.rows.0));
+                    self.rows.push(mem_segment.meta);
                 }
             }
             TableChange::Truncate => {
                 self.directory.forget_replayed_symbols();
                 self.gaps = SymbolGaps::default();
                 self.rows.clear();
+                self.removed_below = manifest.next_segment;
             }
-            TableChange::Replace { flushed_seq, .. } => {
+            TableChange::Replace { out, flushed_seq, .. } => {
+                self.removed.extend(out);
                 self.directory.replay_marks(manifest);
-                self.rows.retain(|(seq_txn, _)| seq_txn > flushed_seq);
+                self.rows.retain(|meta| meta.seq_last > *flushed_seq);
             }
             TableChange::Alter { .. } | TableChange::AddSegments { .. } => {
                 self.directory.replay_marks(manifest);

@@ -15,6 +15,7 @@ use std::sync::Arc;
 use tidegate_model::{Lsn, SeqTxn, TableId};
 use tidegate_platform::{Disk, OpenMode};
 
+use super::missing_flush::LaterRecords;
 use super::offline::{OfflineTable, OfflineTables};
 use super::recovery::{existing_catalog, lock_existing};
 use super::repair_replay::{Mending, RepairReplay};
@@ -92,7 +93,8 @@ pub(crate) fn lost_commits(
 ) -> Result<Vec<LostCommits>> {
     let mut offline = OfflineTables::new(disk, paths, catalog);
     drop(read_log(disk.as_ref(), paths, catalog, &mut offline));
-    let mut replay = RepairReplay::new(&mut offline, disk, paths, catalog.as_of);
+    let later = later_records(disk.as_ref(), paths, catalog, damage)?;
+    let mut replay = RepairReplay::new(&mut offline, disk, paths, catalog.as_of, &later);
     wal::read_after_damage(
         disk.as_ref(),
         &paths.log(),
@@ -105,6 +107,21 @@ pub(crate) fn lost_commits(
     )?;
     replay.mend(Mending::Nothing)?;
     Ok(replay.lost())
+}
+
+/// The changes of segments in the intact records after the damage.
+fn later_records(
+    disk: &dyn Disk,
+    paths: &Paths,
+    catalog: &Catalog,
+    damage: &LogDamage,
+) -> Result<LaterRecords> {
+    let mut later = LaterRecords::default();
+    wal::read_after_damage(disk, &paths.log(), catalog.log, damage.lsn, &mut |_, after| {
+        later.add(&after);
+        Ok(())
+    })?;
+    Ok(later)
 }
 
 /// Ends a damaged log at its damage. Without damage nothing is done, and `None` is returned.
@@ -129,8 +146,9 @@ pub fn repair_log(disk: &Arc<dyn Disk>, dir: &Path) -> Result<Option<LogRepair>>
         damaged: &damage.path,
         first: damage.lsn.max(catalog.as_of),
     };
+    let later = later_records(disk.as_ref(), &paths, &catalog, &damage)?;
     let mut file = NewFile::begin(disk.as_ref(), &log, &given_up)?;
-    let mut replay = RepairReplay::new(&mut offline, disk, &paths, catalog.as_of);
+    let mut replay = RepairReplay::new(&mut offline, disk, &paths, catalog.as_of, &later);
     wal::read_after_damage(disk.as_ref(), &log, catalog.log, damage.lsn, &mut |lsn, after| {
         replay.take(lsn, &after).into_iter().try_for_each(|record| file.push(record))
     })?;

@@ -7,6 +7,8 @@
 //!   One that does not fit is given up like the missing ones.
 //! - repair_replay-2. Rows with unknown symbols are given up: the strings were in a missing record.
 //!   Later rows with other symbols are kept (`symbol_gaps`).
+//! - Rows of the memtable that a missing commit has flushed stay in the table (`missing_flush`):
+//!   the commit after the missing ones finds them in segments, as it did before the damage.
 //! - repair_replay-3. A table never refers to files that do not exist: segments that a missing
 //!   commit has replaced are removed from the table, and the new files are used in their place if
 //!   they have as many rows. A column whose symbols a missing commit has removed is dropped too.
@@ -18,9 +20,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
 
-use tidegate_model::{ColumnType, Lsn, Schema, SegmentId, SeqTxn, TableId, limits};
+use tidegate_model::{ColumnType, Lsn, PartitionKey, Schema, SegmentId, SeqTxn, TableId, limits};
 use tidegate_platform::Disk;
 
+use super::missing_flush::{LaterRecords, MissingFlush};
 use super::offline::{OfflineTable, OfflineTables};
 use crate::catalog::fold_name;
 use crate::change::{TableChange, TableOp};
@@ -55,6 +58,7 @@ pub(crate) struct RepairReplay<'s, 'a> {
     disk: &'a Arc<dyn Disk>,
     paths: &'a Paths,
     as_of: Lsn,
+    later: &'s LaterRecords,
     lost: BTreeMap<TableId, BTreeSet<SeqTxn>>,
     /// Names of tables that are no longer in the catalog.
     names: BTreeMap<TableId, String>,
@@ -83,9 +87,10 @@ impl<'s, 'a> RepairReplay<'s, 'a> {
         disk: &'a Arc<dyn Disk>,
         paths: &'a Paths,
         as_of: Lsn,
+        later: &'s LaterRecords,
     ) -> RepairReplay<'s, 'a> {
         let (lost, names) = (BTreeMap::new(), BTreeMap::new());
-        RepairReplay { offline, disk, paths, as_of, lost, names, room_bytes: 0 }
+        RepairReplay { offline, disk, paths, as_of, later, lost, names, room_bytes: 0 }
     }
 
     /// The changes of a record that are taken over, after a record about missing commits.
@@ -215,6 +220,7 @@ impl<'s, 'a> RepairReplay<'s, 'a> {
             for lost in next.0..seq_txn.0 {
                 self.lose(*id, SeqTxn(lost));
             }
+            before.extend(self.missing_flush(*id, *seq_txn));
         }
         let count = ops.len();
         self.rename_or_drop(&mut ops);
@@ -243,6 +249,37 @@ impl<'s, 'a> RepairReplay<'s, 'a> {
         table.manifest = Some(changed);
         table.apply_to_rows(&op).ok()?;
         Some(op)
+    }
+
+    /// The segments that missing commits, the last ones before `next`, have flushed from the
+    /// memtable, applied to the table. Commits whose rows are in no file are lost.
+    fn missing_flush(&mut self, id: TableId, next: SeqTxn) -> Option<TableOp> {
+        let table = self.offline.tables.get(&id)?;
+        let manifest = table.manifest.as_ref()?;
+        let rows = table.memtable_rows();
+        let mut unnamed = |partition| {
+            let mut files = self.unnamed_segments(manifest, partition);
+            files.retain(|file| !table.has_removed(file.id));
+            files
+        };
+        let missing = self.later.missing_flush(manifest, rows, next, &mut unnamed)?;
+        let MissingFlush { flushed_seq, segments, taken, lost } = missing;
+        // Rows of segments need their strings in the symbol files.
+        let symbols = table.saved_symbols();
+        let (is_found, is_readable) = (!segments.is_empty(), symbols.is_some());
+        let (out, symbols) = (Vec::new(), symbols.unwrap_or_default());
+        let change = TableChange::Replace { out, flushed_seq, segments, symbols };
+        let op = TableOp { table: id, seq_txn: manifest.seq_txn, change };
+        let mut changed = manifest.clone();
+        let is_kept = is_found && is_readable && changed.apply(op.seq_txn, &op.change).is_ok();
+        let lost = if is_found && !is_kept { taken } else { lost };
+        lost.into_iter().for_each(|seq_txn| self.lose(id, seq_txn));
+        if !is_kept {
+            return None;
+        }
+        let table = self.offline.tables.get_mut(&id).expect("it was just found");
+        table.manifest = Some(changed);
+        table.apply_to_rows(&op).is_ok().then_some(op)
     }
 
     /// Checks that the rows of an append can be read (repair_replay-2), with the texts of other
@@ -395,7 +432,9 @@ impl<'s, 'a> RepairReplay<'s, 'a> {
             let mut all: Vec<SegmentEntry> =
                 manifest.segments.iter().filter(is_here).copied().collect();
             all.sort_by_key(|entry| (entry.meta.seq_first, entry.meta.id));
-            let unnamed = self.unnamed_segments(manifest, &gone_here);
+            let newest = gone_here.iter().map(|entry| entry.meta.id).max();
+            let mut unnamed = self.unnamed_segments(manifest, partition);
+            unnamed.retain(|meta| newest < Some(meta.id));
             let rows_of = |metas: &[SegmentMeta]| metas.iter().map(|it| it.rows.0).sum::<u64>();
             // All unreferenced files, or one of them: the others may be garbage.
             let single = unnamed.iter().map(std::slice::from_ref);
@@ -415,18 +454,17 @@ impl<'s, 'a> RepairReplay<'s, 'a> {
         found
     }
 
-    /// Segment files of a partition that no commit names, and that are newer than the missing ones.
-    fn unnamed_segments(&self, manifest: &Manifest, gone: &[SegmentEntry]) -> Vec<SegmentMeta> {
+    /// Segment files of a partition that no commit names.
+    fn unnamed_segments(&self, manifest: &Manifest, partition: PartitionKey) -> Vec<SegmentMeta> {
         let paths = self.paths.table(manifest.table);
-        let partition = gone[0].meta.partition;
-        let newest = gone.iter().map(|entry| entry.meta.id).max().expect("one is gone");
         let dir = paths.partition(&manifest.schema, partition);
         let mut found = Vec::new();
         // Unreadable files are skipped.
         for entry in self.disk.list(&dir).unwrap_or_default() {
             let id = last_number(&entry.name).filter(|_| entry.name.ends_with(".seg"));
-            let is_unnamed = |&id: &SegmentId| newest < id && manifest.segment(id).is_none();
-            let Some(id) = id.filter(is_unnamed) else { continue };
+            let Some(id) = id.filter(|id: &SegmentId| manifest.segment(*id).is_none()) else {
+                continue;
+            };
             let path = paths.new_segment(&manifest.schema, partition, id);
             let Ok(bytes) = self.disk.read(&path) else { continue };
             let Ok(meta) = segment::meta_of(&path, &bytes, manifest.table) else { continue };
