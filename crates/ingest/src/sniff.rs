@@ -258,7 +258,7 @@ pub(crate) fn look(
         None => HeaderDecision::Told(!matches!(options.header, Header::Auto | Header::Absent)),
     };
     let mut notes = Vec::new();
-    notes.extend(first.as_ref().and_then(|first| columns::header_note(header, first)));
+    notes.extend(first.as_ref().and_then(|first| columns::header_note(header, first, options)));
     let has_cr = first.as_ref().and_then(|first| first.cells.last());
     if has_cr.is_some_and(|cell| !cell.is_quoted && cell.text.ends_with(b"\r")) {
         notes
@@ -289,7 +289,8 @@ pub(crate) fn look(
         line_end,
     };
     let has_names = header.is_header();
-    let has_words = !has_names && first.as_ref().is_some_and(columns::are_names);
+    let are_names = |first: &Record<'_>| columns::are_names(first, options);
+    let has_words = !has_names && first.as_ref().is_some_and(are_names);
     Ok(Look {
         dialect,
         header,

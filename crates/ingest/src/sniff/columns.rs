@@ -3,12 +3,12 @@
 
 use std::collections::HashSet;
 
-use tidegate_model::Schema;
 use tidegate_model::schema::same_name;
+use tidegate_model::{ColumnType, Schema};
 
 use super::evidence::Evidence;
-use super::records::Record;
-use super::{ColumnMap, FirstLine, Header, SniffError, SniffOptions};
+use super::records::{Cell, Record};
+use super::{ColumnMap, FirstLine, Header, SniffError, SniffOptions, is_null};
 use crate::excerpt::shown;
 use crate::parse::{parse_i64, trimmed};
 
@@ -19,7 +19,7 @@ pub(crate) enum HeaderDecision {
     Told(bool),
     /// A header, since it has known names.
     ByNames,
-    /// A header, since it has no value where the column below has a type.
+    /// A header, since it has a possible name and no value where the column below has a type.
     ByTypes,
     /// A header, since its texts are written differently from all below.
     ByShape,
@@ -60,7 +60,7 @@ const UNLIKE_MIN: u64 = 3;
 
 /// Decides on the first record. It is a header only if there is evidence for it,
 /// since its row would be lost if it is none: where names are known, it must have some of them;
-/// otherwise it must have texts above typed values, or texts that are written differently from all
+/// otherwise it must have names above typed values, or texts that are written differently from all
 /// below.
 pub(super) fn header(
     first: &Record<'_>,
@@ -83,7 +83,7 @@ pub(super) fn header(
     if is_named && options.symbols.iter().all(|name| is_there(name)) {
         return HeaderDecision::ByNames;
     }
-    let look_like_names = !has_value && are_names(first);
+    let look_like_names = !has_value && are_names(first, options);
     let own = options.like.filter(|like| like.has_header).map(|like| like.names);
     // If the file has names, all of the hints are among them.
     if !options.hints.is_empty() && options.hints.iter().all(|(name, _)| is_there(name)) {
@@ -101,7 +101,7 @@ pub(super) fn header(
             return HeaderDecision::ByNames;
         }
         let has_other_names =
-            options.expected.is_none() && look_like_names && is_above_types(first, below);
+            options.expected.is_none() && look_like_names && is_above_types(first, below, options);
         return match (has_other_names, look_like_names) {
             (true, _) if own.is_some() => HeaderDecision::OtherNames,
             (true, _) if options.like.is_some() => HeaderDecision::LateNames,
@@ -121,11 +121,15 @@ pub(super) fn header(
     }
     let has_rows = below.iter().any(|column| !column.is_empty());
     let is_alone = !has_rows && 1 < first.count && options.first_line == FirstLine::Unknown;
-    if is_above_types(first, below) || is_alone && texts().all(looks_like_a_name) {
+    let are_plain_names = || first.cells.iter().all(|cell| is_plain_name(cell, options));
+    if is_above_types(first, below, options) || is_alone && are_plain_names() {
         return HeaderDecision::ByTypes;
     }
     if !look_like_names {
-        return HeaderDecision::Row;
+        return match may_be_names(first, below, options) {
+            true => HeaderDecision::PerhapsNames,
+            false => HeaderDecision::Row,
+        };
     }
     if options.first_line == FirstLine::Repeats {
         return HeaderDecision::ByRepetition;
@@ -134,12 +138,32 @@ pub(super) fn header(
     if UNLIKE_MIN <= unlike { HeaderDecision::ByShape } else { HeaderDecision::PerhapsNames }
 }
 
-/// Returns true if a non-empty cell stands above values of another type than text.
-fn is_above_types(first: &Record<'_>, below: &[Evidence]) -> bool {
-    let is_text = |text: &[u8]| !text.is_empty() && !is_missing(text);
-    let mut cells = first.cells.iter().map(|cell| trimmed(&cell.text)).zip(below);
-    cells.any(|(text, column)| is_text(text) && column.is_typed())
-        || is_above_numbers_of_rows(first, below)
+/// Returns true if a possible name stands above values of another type than text.
+fn is_above_types(first: &Record<'_>, below: &[Evidence], options: &SniffOptions<'_>) -> bool {
+    let is_name = |cell: &Cell<'_>, column: &Evidence| {
+        let is_boolean =
+            || is_boolean_word(trimmed(&cell.text)) && column.infer().ty == ColumnType::Boolean;
+        may_be_a_name(cell, options) && column.is_typed() && !is_boolean()
+    };
+    let mut cells = first.cells.iter().zip(below);
+    cells.any(|(cell, column)| is_name(cell, column)) || is_above_numbers_of_rows(first, below)
+}
+
+/// Returns true for a record that is a row for lack of evidence, although its texts could be names
+/// in another form than is usual, such as `Temp (C)`: those below are written differently, or it
+/// is empty above typed values.
+fn may_be_names(first: &Record<'_>, below: &[Evidence], options: &SniffOptions<'_>) -> bool {
+    let cells = || first.cells.iter().zip(below).filter(|(cell, _)| !cell.text.is_empty());
+    let mut seen = HashSet::new();
+    let mut is_first = |cell: &Cell<'_>| seen.insert(trimmed(&cell.text).to_ascii_lowercase());
+    if !cells().all(|(cell, _)| may_be_a_name(cell, options) && is_first(cell)) {
+        return false;
+    }
+    let is_unlike = |(cell, column): (&Cell<'_>, &Evidence)| 0 < column.unlike(trimmed(&cell.text));
+    let mut others = first.cells.iter().zip(below).filter(|(cell, _)| cell.text.is_empty());
+    let is_empty_above_types = others.any(|(_, column)| column.is_typed());
+    let are_plain = cells().all(|(cell, _)| is_plain_name(cell, options));
+    cells().any(is_unlike) || is_empty_above_types && are_plain && cells().next().is_some()
 }
 
 /// The years that are plausible names of columns, as in a table with a column for each year.
@@ -182,14 +206,15 @@ fn is_above_numbers_of_rows(first: &Record<'_>, below: &[Evidence]) -> bool {
         && names.iter().all(|cell| looks_like_a_name(trimmed(&cell.text)))
 }
 
-/// Returns true for words that stand for a missing value rather than for a name.
+/// Returns true for texts that stand for a missing value, or one that is no number, rather than for
+/// a name; also in brackets.
 fn is_missing(text: &[u8]) -> bool {
-    let words: [&[u8]; 14] = [
+    const WORDS: [&[u8]; 17] = [
         b"na",
         b"n/a",
         b"n.a.",
-        b"#n/a",
         b"nan",
+        b"nat",
         b"null",
         b"none",
         b"nil",
@@ -197,28 +222,71 @@ fn is_missing(text: &[u8]) -> bool {
         b"unknown",
         b"undefined",
         b"tbd",
+        b"inf",
+        b"infinity",
+        b"\\n",
         b"?",
         b"-",
     ];
+    let is_inner = |byte: &u8| byte.is_ascii_alphanumeric() || *byte >= 0x80;
+    let start = text.iter().position(is_inner).unwrap_or(0);
+    let end = text.iter().rposition(is_inner).map_or(text.len(), |last| last + 1);
+    let inner = &text[start..end];
+    // Spreadsheets write `#DIV/0!` and `#NAME?`, and C on Windows `-nan(ind)`.
+    let is_error = text.starts_with(b"#") && matches!(text.last(), Some(b'!' | b'?'));
+    let is_nan = inner.get(..4).is_some_and(|begin| begin.eq_ignore_ascii_case(b"nan("));
+    let is_word =
+        |word: &&[u8]| text.eq_ignore_ascii_case(word) || inner.eq_ignore_ascii_case(word);
+    is_error || is_nan || WORDS.iter().any(is_word)
+}
+
+/// Returns true for words by which other programs write a boolean.
+fn is_boolean_word(text: &[u8]) -> bool {
+    let words: [&[u8]; 8] = [b"t", b"f", b"y", b"n", b"yes", b"no", b"on", b"off"];
     words.iter().any(|word| text.eq_ignore_ascii_case(word))
 }
 
+/// Returns true if a cell has a typical name of a column, and no value.
+fn is_plain_name(cell: &Cell<'_>, options: &SniffOptions<'_>) -> bool {
+    let text = trimmed(&cell.text);
+    looks_like_a_name(text) && !is_missing(text) && !is_null(cell, options)
+}
+
+/// Returns true if a cell could be the name of a column: it begins with a letter, punctuation
+/// aside, and is no word for a value. Values of many forms begin with a digit: `1,000`, `$5`,
+/// `12:30`, `0x1F`.
+fn may_be_a_name(cell: &Cell<'_>, options: &SniffOptions<'_>) -> bool {
+    let text = trimmed(&cell.text);
+    let first = || String::from_utf8_lossy(text).chars().find(|c| c.is_alphanumeric());
+    let is_word = looks_like_a_name(text) || first().is_some_and(char::is_alphabetic);
+    is_word && !is_missing(text) && !is_null(cell, options)
+}
+
 /// Returns true if all cells could be names of columns and differ from each other.
-pub(super) fn are_names(first: &Record<'_>) -> bool {
+pub(super) fn are_names(first: &Record<'_>, options: &SniffOptions<'_>) -> bool {
     let texts = || first.cells.iter().map(|cell| trimmed(&cell.text));
     let mut seen = HashSet::new();
-    texts().all(|text| looks_like_a_name(text) && !is_missing(text))
+    first.cells.iter().all(|cell| is_plain_name(cell, options))
         && texts().all(|text| seen.insert(text.to_ascii_lowercase()))
 }
 
 /// The note on the decision, where it needs one.
-pub(super) fn header_note(decision: HeaderDecision, first: &Record<'_>) -> Option<String> {
+pub(super) fn header_note(
+    decision: HeaderDecision,
+    first: &Record<'_>,
+    options: &SniffOptions<'_>,
+) -> Option<String> {
     const SHOWN: usize = 5;
+    let is_odd = |cell: &Cell<'_>| !cell.text.is_empty() && !may_be_a_name(cell, options);
     let shown: Vec<String> =
         (first.cells.iter().take(SHOWN)).map(|cell| format!("`{}`", shown(&cell.text))).collect();
     let more = if first.cells.len() > SHOWN { ", ..." } else { "" };
     let record = format!("the first record ({}{more})", shown.join(", "));
     Some(match decision {
+        HeaderDecision::ByTypes if first.cells.iter().any(is_odd) => format!(
+            "{record} is read as the header, as it has a name above values of another type than \
+             text: --no-header makes it a row"
+        ),
         HeaderDecision::ByShape => format!(
             "{record} is read as the header, as its texts are written otherwise than all below: \
              --no-header makes it a row"
@@ -249,7 +317,7 @@ fn looks_like_a_name(text: &[u8]) -> bool {
 
 /// The names in a header; an empty one becomes `f` and its position.
 pub(super) fn header_names(header: &Record<'_>) -> Result<Vec<String>, SniffError> {
-    let name = |(position, cell): (usize, &super::records::Cell<'_>)| {
+    let name = |(position, cell): (usize, &Cell<'_>)| {
         let text = trimmed(&cell.text);
         let name = str::from_utf8(text).map_err(|_| SniffError::NameNotUtf8 { position })?;
         Ok(if name.is_empty() { default_name(position) } else { name.to_owned() })

@@ -193,6 +193,80 @@ fn a_header_has_no_values_where_the_rows_have_some() {
     check_with("a,b\n1,2\n", &absent, ", rows f0:VARCHAR f1:VARCHAR");
 }
 
+// The first row of a file without a header was dropped, without a note, if its cells were texts
+// that no type has, but no names either.
+#[test]
+fn a_value_in_an_unusual_form_makes_no_header() {
+    let texts = [
+        "inf",
+        "-inf",
+        "Infinity",
+        "NaN",
+        "-nan(ind)",
+        "1.#QNAN",
+        "\\N",
+        "NULL",
+        "(null)",
+        "<NA>",
+        ".",
+        "--",
+        "*",
+        "#DIV/0!",
+        "#VALUE!",
+        "#N/A",
+        "$5",
+        "5%",
+        "+ 5",
+        "\u{20ac}5",
+        "\"1,000\"",
+        "1_000",
+        "1e400",
+        "0x10",
+        "12:30",
+        "0000-00-00",
+        ">5",
+    ];
+    for text in texts {
+        for rows in [format!("{text},a\n1,b\n2,c\n"), format!("ann,{text}\nbob,1.5\ncid,2\n")] {
+            let found = sniff(rows.as_bytes(), &[], &OPTIONS).expect("sniffed");
+            assert!(!found.dialect.has_header, "{rows:?}: {:?}", found.notes);
+        }
+    }
+    for rows in ["yes,a\ntrue,b\nfalse,c\n", "t,a\ntrue,b\nfalse,c\n", "\\N\t\\N\n1\t2.5\n2\t3\n"] {
+        let found = sniff(rows.as_bytes(), &[], &OPTIONS).expect("sniffed");
+        assert!(!found.dialect.has_header, "{rows:?}: {:?}", found.notes);
+    }
+    let absent = SniffOptions { null_text: Some("absent"), ..OPTIONS };
+    check_with("absent,a\n1,b\n2,c\n", &absent, ", rows f0:BIGINT f1:VARCHAR");
+    check_with("\"absent\",a\n1,b\n2,c\n", &absent, ", header absent:BIGINT a:VARCHAR");
+    // Units and other punctuation in names, and a name that begins with a digit.
+    check("id,Temp [C]\n1,2\n", ", header id:BIGINT Temp [C]:BIGINT");
+    check("@ts,$price\n1,2\n", ", header @ts:BIGINT $price:BIGINT");
+    check(
+        "id,24h\n1,2\n",
+        ", header id:BIGINT 24h:BIGINT (the first record (`id`, `24h`) is read as the header, as \
+         it has a name above values of another type than text: --no-header makes it a row)",
+    );
+}
+
+// Decimal commas make all columns text: the header of such a file was a row without a note if its
+// names had units or other punctuation in them.
+#[test]
+fn a_row_that_may_be_a_header_with_units_is_noted() {
+    let rows = "01.02.2024 10:00;21,5;Koeln\n28.02.2024 11:00;-0,75;Bonn\n";
+    let is_noted = |text: &str| {
+        let found = sniff(text.as_bytes(), &[], &OPTIONS).expect("sniffed");
+        assert!(!found.dialect.has_header, "{text}");
+        found.notes.iter().any(|note| note.contains("--header makes it one"))
+    };
+    for header in ["Temp (\u{b0}C)", "rel. Feuchte %", "Wert #1", "d'eau", "kWh/m\u{b2}", ""] {
+        assert!(is_noted(&format!("Datum;{header};Ort\n{rows}")), "{header}");
+    }
+    assert!(is_noted(",,c\n1,2.5,x\n"));
+    assert!(!is_noted("Good morning!,Rome\nHow are you?,Oslo\n"));
+    assert!(!is_noted("1. item,Rome\n2. item,Oslo\n"));
+}
+
 #[test]
 fn names_must_be_distinct_and_text() {
     check("a,A\n1,2\n", "error: column `A` is there twice (names are compared without case)");
