@@ -39,7 +39,7 @@ pub use commit::pending::VisibleTables;
 pub use commit::request::{DdlBefore, OtherRows, PendingDdl, TableRead};
 pub use deletes::vectors::{SegmentDeletes, SnapshotDeletes, TableDeletes};
 pub use maintenance::{MaintenanceOptions, MaintenanceReport};
-pub use open::repair::{LogRepair, repair_log};
+pub use open::repair::{LogRepair, clear_unused_log, repair_log};
 pub use open::repair_replay::LostCommits;
 pub use open::replay_memory::RecoveryReport;
 pub use open::verify::{VerifyReport, VerifyStep, verify_offline};

@@ -177,7 +177,10 @@ pub enum Corruption {
     Differs { what: &'static str, expected: u64, actual: u64 },
     #[error("{what} is not UTF-8")]
     NotText { what: &'static str },
-    #[error("a byte that must be zero is not")]
+    #[error(
+        "a byte that must be zero is not: no commit needs it, and `tidegate verify --repair` sets \
+         it to zero"
+    )]
     NotZero,
     #[error("the log counts this group as durable, but it is damaged{}", GIVE_UP)]
     DurableGroup,

@@ -37,8 +37,8 @@ pub use database::{
     OpenOptions, OtherRows, PendingDdl, PrivateNumbers, PrivateRows, PrivateSnapshot,
     RecoveryReport, Relations, SchemaEdit, SegmentDeletes, SegmentPin, SnapshotDeletes,
     TableAppend, TableDdl, TableDeletes, TableDescription, TableEntry, TableRead,
-    TransactionCommit, VerifyReport, VerifyStep, VisibleTables, encode_private, is_private,
-    repair_log, verify_offline,
+    TransactionCommit, VerifyReport, VerifyStep, VisibleTables, clear_unused_log, encode_private,
+    is_private, repair_log, verify_offline,
 };
 pub use deletion_vector::DeletionVector;
 pub use error::{Class, Corruption, DecodeError, Error, Result, SegmentDamage};

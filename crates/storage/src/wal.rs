@@ -50,4 +50,4 @@ pub use replay::TornGroup;
 pub(crate) use replay::{
     LogEnd, LogSpan, Progress, ReplayedRecord, is_unused, last_flushed, replay, replay_with,
 };
-pub(crate) use verify::verify;
+pub(crate) use verify::{clear_unused, verify};

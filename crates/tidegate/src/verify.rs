@@ -9,7 +9,7 @@ use std::io::{self, Write};
 
 use tidegate_storage::{
     Corruption, Error as StorageError, LogRepair, LostCommits, VerifyReport, VerifyStep,
-    repair_log, verify_offline,
+    clear_unused_log, repair_log, verify_offline,
 };
 
 use crate::args::VerifyArguments;
@@ -28,7 +28,18 @@ pub(crate) fn run(arguments: &VerifyArguments, session: &Session) -> Result<Exit
         return Err(Error::NoDatabase { dir: session.db.clone() });
     }
     if arguments.repair {
-        repair(session)?;
+        let is_repaired = repair(session)?;
+        let cleared = clear_unused_log(&session.disk, &session.db)?;
+        if !is_repaired && cleared.is_empty() {
+            sql::print("the log is not damaged: nothing was repaired\n")?;
+        }
+        for damage in &cleared {
+            sql::print(&format!("{}\n", printable(&sentence(damage))))?;
+        }
+        if !cleared.is_empty() {
+            let places = counted(cleared.len() as u64, "place");
+            sql::print(&format!("unused bytes of the log were set to zero: {places}\n"))?;
+        }
     }
     let start = session.clock.monotonic_nanos();
     let line = RefCell::new(ProgressLine::default());
@@ -60,12 +71,13 @@ pub(crate) fn run(arguments: &VerifyArguments, session: &Session) -> Result<Exit
     }
 }
 
-/// Repairs a damaged log by ending it at the damage, and reports the commits that are lost.
-fn repair(session: &Session) -> Result<()> {
+/// Repairs a damaged log by ending it at the damage, and reports the commits that are lost. Returns
+/// false if opening does not refuse it.
+fn repair(session: &Session) -> Result<bool> {
     let Some(LogRepair { damage, lost, dropped, saved_files }) =
         repair_log(&session.disk, &session.db)?
     else {
-        return sql::print("the log is not damaged: nothing was repaired\n");
+        return Ok(false);
     };
     sql::print(&format!("{}\n", printable(&sentence(&damage))))?;
     sql::print("the log was ended at the damage, and continues with the records after it\n")?;
@@ -79,7 +91,7 @@ fn repair(session: &Session) -> Result<()> {
             printable(&path.display().to_string())
         ))?;
     }
-    Ok(())
+    Ok(true)
 }
 
 /// Lists the commits that a repair of the log would lose, or has lost.
@@ -100,9 +112,10 @@ fn list_lost(lost: &[LostCommits], what: &str) -> Result<()> {
 
 /// Returns true if a repair of the log removes the problem.
 fn is_of_log(problem: &StorageError) -> bool {
-    use Corruption::{CutLog, DamagedGroup, DamagedLogHeader, DurableGroup};
+    use Corruption::{CutLog, DamagedGroup, DamagedLogHeader, DurableGroup, NotZero};
     let StorageError::Corrupt { what, .. } = problem else { return false };
-    matches!(what, DurableGroup | DamagedGroup { .. } | DamagedLogHeader { .. } | CutLog { .. })
+    let is_group = matches!(what, DurableGroup | DamagedGroup { .. } | NotZero);
+    is_group || matches!(what, DamagedLogHeader { .. } | CutLog { .. })
 }
 
 fn totals(report: &VerifyReport, nanos: u64) -> String {

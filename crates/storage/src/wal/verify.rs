@@ -4,12 +4,14 @@
 //! - wal-4 holds here too.
 //!
 //! After the end of a file there are the remains of one group from a failed write or a crash, or
-//! nothing: so non-zero bytes there are damage only if they are few. Bytes: docs/format.md, Log.
+//! nothing: so non-zero bytes there are damage only if they are few. No record is in such bytes,
+//! nor in those between two groups: a repair sets them to zero. Bytes: docs/format.md, Log.
 
+use std::ops::Range;
 use std::path::Path;
 
 use tidegate_model::Lsn;
-use tidegate_platform::Disk;
+use tidegate_platform::{Disk, OpenMode};
 
 use super::files::{file_name, list_files};
 use super::group::{BadGroup, FILE_HEADER_BYTES, PAGE, check_group, judge_group, peek_group};
@@ -20,8 +22,42 @@ use crate::error::{Corruption, Error, Result};
 /// Fewer non-zero bytes are treated as damage: the remains of in-memory segments may be mostly
 /// zeros.
 const REMAINS_BYTES_MIN: usize = 2;
+
+/// The action on bytes of a file that must be zero and are not.
+type OnUnused<'a> = dyn FnMut(&Path, Range<u64>) -> Result<()> + 'a;
+
 /// Reads every file and returns the damage; the other files are read in spite of it.
 pub(crate) fn verify(disk: &dyn Disk, dir: &Path, span: LogSpan) -> Vec<Error> {
+    visit(disk, dir, span, &mut |path, range| Err(not_zero(path, &range)))
+}
+
+/// Sets unused bytes to zero that are not, and returns the damage that is removed so. Other damage
+/// is left as it is.
+pub(crate) fn clear_unused(disk: &dyn Disk, dir: &Path, span: LogSpan) -> Result<Vec<Error>> {
+    let (mut cleared, mut failed) = (Vec::new(), None);
+    let clear = |path: &Path, range: &Range<u64>| {
+        let zeros = vec![0_u8; usize::try_from(range.end - range.start).expect("at most a page")];
+        let file = disk.open(path, OpenMode::ReadWrite)?;
+        file.write_all_at(&zeros, range.start).and_then(|()| file.sync_data())
+    };
+    visit(disk, dir, span, &mut |path, range| {
+        match clear(path, &range) {
+            Ok(()) => cleared.push(not_zero(path, &range)),
+            Err(error) => failed = failed.take().or(Some(error)),
+        }
+        Ok(())
+    });
+    match failed {
+        None => Ok(cleared),
+        Some(error) => Err(Error::disk("repair log")(error)),
+    }
+}
+
+fn not_zero(path: &Path, range: &Range<u64>) -> Error {
+    Error::Corrupt { path: path.to_path_buf(), offset: range.start, what: Corruption::NotZero }
+}
+
+fn visit(disk: &dyn Disk, dir: &Path, span: LogSpan, on_unused: &mut OnUnused<'_>) -> Vec<Error> {
     let files = match list_files(disk, dir) {
         Ok(files) => files,
         Err(error) => return vec![error],
@@ -44,7 +80,7 @@ pub(crate) fn verify(disk: &dyn Disk, dir: &Path, span: LogSpan) -> Vec<Error> {
             (Err(error), _) => problems.push(error),
             // A file that began after `until` contains commits that the caller does not request.
             (Ok(file), Some(limit)) if file.header.first <= limit => {
-                problems.extend(file.verify(limit, span.from).err());
+                problems.extend(file.verify(limit, span.from, on_unused).err());
             }
             (Ok(_), _) => {}
         }
@@ -55,9 +91,9 @@ pub(crate) fn verify(disk: &dyn Disk, dir: &Path, span: LogSpan) -> Vec<Error> {
 impl OpenFile {
     /// Reads the header, all groups up to `limit`, and the bytes after them. Replay begins at
     /// `from`.
-    fn verify(&self, limit: Lsn, from: Lsn) -> Result<()> {
+    fn verify(&self, limit: Lsn, from: Lsn, on_unused: &mut OnUnused<'_>) -> Result<()> {
         let header = self.read(0, FILE_HEADER_BYTES as u64)?;
-        self.zeros(&header, self.header_bytes, 0)?;
+        self.zeros(&header, self.header_bytes, 0, on_unused)?;
         let mut lsn = self.header.first;
         while lsn != limit {
             let bytes = self.read_group(lsn)?;
@@ -88,26 +124,32 @@ impl OpenFile {
             group.decode().map_err(damage)?;
             let last_page = (used - 1) / PAGE * PAGE;
             let page = self.read(offset + last_page as u64, PAGE as u64)?;
-            self.zeros(&page, used - last_page, offset + last_page as u64)?;
+            self.zeros(&page, used - last_page, offset + last_page as u64, on_unused)?;
             lsn = end;
         }
         let remains = self.remains(lsn)?;
         match remains.first {
             Some(offset) if remains.count < REMAINS_BYTES_MIN => {
-                Err(Error::Corrupt { path: self.path.clone(), offset, what: Corruption::NotZero })
+                on_unused(&self.path, offset..offset + 1)
             }
             _ => Ok(()),
         }
     }
 
     /// Checks that a page at `offset` is zero from byte `from` on.
-    fn zeros(&self, page: &[u8], from: usize, offset: u64) -> Result<()> {
+    fn zeros(
+        &self,
+        page: &[u8],
+        from: usize,
+        offset: u64,
+        on_unused: &mut OnUnused<'_>,
+    ) -> Result<()> {
         let padding = page.get(from..).unwrap_or_default();
         match padding.iter().position(|&byte| byte != 0) {
             None => Ok(()),
             Some(at) => {
-                let offset = offset + (from + at) as u64;
-                Err(Error::Corrupt { path: self.path.clone(), offset, what: Corruption::NotZero })
+                let (start, end) = (offset + (from + at) as u64, offset + page.len() as u64);
+                on_unused(&self.path, start..end)
             }
         }
     }

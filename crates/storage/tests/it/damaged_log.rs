@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use tidegate_platform::{Class, Disk, OpenMode, SimDisk};
 use tidegate_storage::{
-    Corruption, Database, Durability, Error, LogOptions, LogRepair, OpenOptions, repair_log,
-    verify_offline,
+    Corruption, Database, Durability, Error, LogOptions, LogRepair, OpenOptions, clear_unused_log,
+    repair_log, verify_offline,
 };
 
 use crate::fixture::{
@@ -718,4 +718,38 @@ fn a_log_opens_without_its_head_and_with_a_damaged_one() {
         append(&database, "b", &[(9, "x", 9)]).unwrap();
         assert!(verify(&disk.after_power_loss()).problems.is_empty(), "{n}: it is written anew");
     }
+}
+
+// Verification reported a byte between two groups as damage, and a repair had nothing to repair:
+// a script that repairs until nothing is reported never ended.
+#[test]
+fn unused_bytes_that_are_damaged_are_set_to_zero_by_a_repair() {
+    let (whole, tables) = (logged(&steps()), states(&steps()).pop().unwrap());
+    let log = files(&whole, ".wal").remove(0);
+    let intact = whole.read(&log).unwrap();
+    // Behind the header of the file, behind groups, and behind the last one.
+    for places in
+        [vec![4_000], vec![2 * PAGE - 1], vec![4 * PAGE - 9, 4 * PAGE - 1], vec![4 * PAGE + 5]]
+    {
+        let disk = whole.after_power_loss();
+        places.iter().for_each(|&at| disk.corrupt(&log, at, 1));
+        assert_eq!(verify(&disk).problems.len(), 1, "{places:?}");
+        assert!(repair(&disk).unwrap().is_none(), "{places:?}: it can be opened");
+        let opened: Arc<dyn Disk> = Arc::new(disk.clone());
+        let cleared = clear_unused_log(&opened, Path::new(DIR)).unwrap();
+        assert_eq!(cleared.len(), 1, "{places:?}");
+        assert!(chain(&cleared[0]).contains("must be zero"), "{cleared:?}");
+        assert!(verify(&disk).problems.is_empty(), "{places:?}");
+        assert!(disk.read(&log).unwrap() == intact, "open_repair-1: {places:?}");
+        assert!(clear_unused_log(&opened, Path::new(DIR)).unwrap().is_empty(), "{places:?}");
+        check_reopened(&disk, &tables, &format!("{places:?}"));
+    }
+    // A damaged log is left as it is.
+    let disk = whole.after_power_loss();
+    [2 * PAGE + 70, 2 * PAGE - 1].iter().for_each(|&at| disk.corrupt(&log, at, 1));
+    let opened: Arc<dyn Disk> = Arc::new(disk.clone());
+    assert!(clear_unused_log(&opened, Path::new(DIR)).unwrap().is_empty());
+    repair(&disk).unwrap().expect("it is damaged");
+    assert_eq!(clear_unused_log(&opened, Path::new(DIR)).unwrap().len(), 1);
+    assert!(verify(&disk).problems.is_empty());
 }

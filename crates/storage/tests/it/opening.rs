@@ -371,7 +371,7 @@ fn damage_behind_the_last_group_is_found_by_verification() {
     let problems = database.verify(&|_| {}).unwrap().problems;
     let expected = "is corrupt at byte 16389: a byte that must be zero is not";
     assert_eq!(problems.len(), 1, "{problems:?}");
-    assert!(problems[0].to_string().ends_with(expected), "{problems:?}");
+    assert!(problems[0].to_string().contains(expected), "{problems:?}");
 }
 
 #[test]

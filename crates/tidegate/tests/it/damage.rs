@@ -190,6 +190,23 @@ fn a_cut_log_is_refused_and_can_be_repaired() {
     assert!(world.run(&["tables"]).succeeds().contains('u'));
 }
 
+#[test]
+fn damage_of_unused_bytes_of_the_log_is_removed_by_a_repair() {
+    let world = World::new();
+    world.run(&["sql", "CREATE TABLE t (ts TIMESTAMP, n INT) TIMESTAMP(ts)"]).succeeds();
+    let (log, bytes) = world.logged().pop().expect("a log");
+    flip(&log, 2 * 4_096 - 1);
+    let run = world.run(&["verify"]);
+    assert!(run.stdout.contains("a repair gives up: no known commit"), "{}", run.stdout);
+    assert!(run.stdout.contains("a byte that must be zero is not"), "{}", run.stdout);
+    run.fails(5, &["1 problem found"]);
+    let text = world.run(&["verify", "--repair"]).succeeds();
+    let cleared = text.contains("unused bytes of the log were set to zero: 1 place");
+    assert!(cleared && text.contains("no problems"), "{text}");
+    assert!(fs::read(&log).expect("a log") == bytes);
+    assert!(world.run(&["verify", "--repair"]).succeeds().contains("nothing was repaired"));
+}
+
 /// Verification ended at the first file without which the database cannot be opened.
 #[test]
 fn verify_goes_on_where_the_database_cannot_be_opened() {

@@ -2,7 +2,8 @@
 //! again, so that the database can be opened.
 //!
 //! - open_repair-1. Only a log that opening refuses is changed, and no bytes of it are removed: the
-//!   parts that are given up stay in log files that end in `.lost`, and in the directory `lost`.
+//!   parts that are given up stay in log files that end in `.lost`, and in the directory `lost`. In
+//!   others, only bytes that no record has and that must be zero are set to zero.
 //! - open_repair-2. A crash at any moment leaves a log that opening refuses as before, or a
 //!   repaired one.
 //!
@@ -180,6 +181,25 @@ pub fn repair_log(disk: &Arc<dyn Disk>, dir: &Path) -> Result<Option<LogRepair>>
     saved_files.extend(file.publish(disk.as_ref(), &log)?);
     let dropped = gone.into_iter().map(|(_, name)| name).collect();
     Ok(Some(LogRepair { damage: damage.error, lost, dropped, saved_files }))
+}
+
+/// Sets bytes of a log to zero that no record has and that must be zero, and returns the damage
+/// that is removed so. A damaged log is left as it is.
+///
+/// # Errors
+/// If another process has the database open, or a file cannot be read or written.
+pub fn clear_unused_log(disk: &Arc<dyn Disk>, dir: &Path) -> Result<Vec<Error>> {
+    let paths = Paths::new(dir);
+    let _lock = lock_existing(disk.as_ref(), &paths)?;
+    let (catalog, _) = existing_catalog(disk.as_ref(), &paths)?;
+    let mut offline = OfflineTables::new(disk, &paths, &catalog);
+    match read_log(disk.as_ref(), &paths, &catalog, &mut offline) {
+        Ok(end) => {
+            let span = LogSpan { log: catalog.log, from: catalog.lsn, until: Some(end.lsn) };
+            wal::clear_unused(disk.as_ref(), &paths.log(), span)
+        }
+        Err(_) => Ok(Vec::new()),
+    }
 }
 
 /// Moves files away that only commits after the damage name: opening would remove them.
