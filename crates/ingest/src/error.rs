@@ -25,6 +25,11 @@ pub enum Error {
     // The message names the file and the operation.
     #[error(transparent)]
     Input(tidegate_platform::Error),
+    #[error(
+        "{opened} input files are open, as all files of an import are, and the process may open no \
+         more: import fewer files at a time, or raise its limit with `ulimit -n`"
+    )]
+    TooManyFiles { opened: usize, source: tidegate_platform::Error },
     #[error(transparent)]
     Storage(#[from] tidegate_storage::Error),
     // The message of the receiver of the rows.
@@ -313,7 +318,9 @@ impl Error {
     #[must_use]
     pub fn class(&self) -> Class {
         match self {
-            Error::Disk { source, .. } | Error::Input(source) => source.class(),
+            Error::Disk { source, .. }
+            | Error::TooManyFiles { source, .. }
+            | Error::Input(source) => source.class(),
             Error::Storage(source) => source.class(),
             Error::Reject(RejectError::Disk(source)) => source.class(),
             Error::Pipe { .. }

@@ -87,6 +87,11 @@ impl Error {
         self.kind() == Some(io::ErrorKind::ReadOnlyFilesystem)
     }
 
+    /// Returns true if the process has as many open files as it may have.
+    pub fn is_too_many_files(&self) -> bool {
+        matches!(self, Error::Io { source, .. } if source.raw_os_error() == Some(libc::EMFILE))
+    }
+
     /// Returns true if the file or directory was to be created, and exists already.
     pub fn already_exists(&self) -> bool {
         self.kind() == Some(io::ErrorKind::AlreadyExists)

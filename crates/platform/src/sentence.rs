@@ -2,26 +2,33 @@
 //! that is safe in a terminal and a log.
 //!
 //! - sentence-1. A sentence says each thing once, although every level of errors adds its own part,
-//!   and describes errors of the machine in words, without error numbers.
+//!   and describes errors of the machine in words, without error numbers. For one that an
+//!   administrator can remove with a command, it names that.
 //! - sentence-2. It has at most `SENTENCE_BYTES`, whatever it quotes: a name or a value of
 //!   megabytes is cut in its middle, so that the text after it is kept.
 
 use std::borrow::Cow;
 use std::error::Error;
 use std::fmt::Write as _;
+use std::io;
 
 /// Bytes of a sentence (sentence-2), and of the part that follows a cut.
 const SENTENCE_BYTES: usize = 4 << 10;
 const TAIL_BYTES: usize = 1 << 10;
 /// The mark in place of the part that was cut out.
 const CUT: &str = " \u{2026} ";
+/// The command for the limit of open files.
+const FILES_COMMAND: &str = "ulimit -n";
 
 /// The message of an error and of its causes (sentence-1, sentence-2).
 pub fn sentence(error: &(dyn Error + 'static)) -> String {
     let mut text = String::new();
     let mut next = Some(error);
+    let mut has_too_many_files = false;
     while let Some(part) = next {
         next = part.source();
+        let number = part.downcast_ref::<io::Error>().and_then(io::Error::raw_os_error);
+        has_too_many_files |= number == Some(libc::EMFILE);
         let message = plain_words(&part.to_string());
         if text.contains(&message) {
             continue;
@@ -30,6 +37,11 @@ pub fn sentence(error: &(dyn Error + 'static)) -> String {
             text.push_str(": ");
         }
         text.push_str(&message);
+    }
+    if has_too_many_files && !text.contains(FILES_COMMAND) {
+        text.push_str(": `");
+        text.push_str(FILES_COMMAND);
+        text.push_str("` raises the limit of the process");
     }
     brief(text)
 }
@@ -93,7 +105,6 @@ fn is_hidden(character: char) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use std::io;
     use std::path::Path;
 
     use thiserror::Error;
@@ -112,6 +123,16 @@ mod tests {
         let path = Path::new("/nowhere/hits.sql");
         let source = RealDisk.open(path, OpenMode::Read).unwrap_err();
         let expected = "read the schema: open /nowhere/hits.sql: no such file or directory";
+        assert_eq!(sentence(&Purpose { source }), expected, "sentence-1");
+    }
+
+    #[test]
+    fn too_many_open_files_are_a_limit_that_can_be_raised() {
+        let source = io::Error::from_raw_os_error(libc::EMFILE);
+        let source = crate::Error::io("open", Path::new("/db/1.seg"))(source);
+        assert!(source.is_too_many_files());
+        let expected = "read the schema: open /db/1.seg: too many open files: `ulimit -n` raises \
+                        the limit of the process";
         assert_eq!(sentence(&Purpose { source }), expected, "sentence-1");
     }
 

@@ -113,11 +113,12 @@ pub(super) fn open_inputs(disk: &dyn Disk, options: &ImportOptions) -> Result<In
             opened.pipe(path.clone(), bytes.ok_or(Error::AlreadyRead { path })?)?;
         }
         Source::Files(paths) => {
-            for path in paths {
-                match disk.open_stream(path).map_err(Error::Input)? {
+            for (opened_count, path) in paths.iter().enumerate() {
+                let failed = |error| not_opened(opened_count, error);
+                match disk.open_stream(path).map_err(failed)? {
                     Some(stream) => opened.pipe(path.clone(), stream)?,
                     None => {
-                        let file = disk.open(path, OpenMode::Read).map_err(Error::Input)?;
+                        let file = disk.open(path, OpenMode::Read).map_err(failed)?;
                         opened.file(file, &|| disk.open_direct(path))?;
                     }
                 }
@@ -137,6 +138,14 @@ pub(super) fn open_inputs(disk: &dyn Disk, options: &ImportOptions) -> Result<In
         (false, false) => {
             Err(Error::MixedFormats { path: parquet.swap_remove(0).path().to_path_buf() })
         }
+    }
+}
+
+/// The error of a file that cannot be opened after so many others.
+fn not_opened(opened: usize, source: tidegate_platform::Error) -> Error {
+    match source.is_too_many_files() {
+        true => Error::TooManyFiles { opened, source },
+        false => Error::Input(source),
     }
 }
 

@@ -75,7 +75,9 @@ fn line(place: &RejectPlace) -> Option<u64> {
 
 fn code(error: &ImportError) -> &'static str {
     match error {
-        ImportError::Disk { source, .. } | ImportError::Input(source) => of_disk(source),
+        ImportError::Disk { source, .. }
+        | ImportError::TooManyFiles { source, .. }
+        | ImportError::Input(source) => of_disk(source),
         ImportError::Storage(source) => of_storage(source),
         ImportError::Refused { source } => {
             source.downcast_ref::<QueryError>().map_or("XX000", sqlstate::of_query)

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use tidegate_ingest::sniff::Header;
 use tidegate_ingest::{Error, FileFormat, ImportOptions, RejectList, Source};
 use tidegate_model::{ColumnType, PartitionUnit, Schema, TimeUnit, Value};
-use tidegate_platform::{Class, Disk, OpenMode, RealDisk, SimDisk};
+use tidegate_platform::{Class, Disk, OpenMode, RealDisk, SimCall, SimDisk, SimErrno, sentence};
 
 use super::hook::{Call, HookDisk};
 use crate::plain::{self, PlainHeader, PlainOptions};
@@ -413,4 +413,20 @@ fn what_is_missing_or_no_file_is_an_error() {
         assert!(source.to_string().contains(name), "{source}");
         assert!(world.database.snapshot(TABLE).is_err());
     }
+}
+
+// The error named neither the limit nor an action.
+#[test]
+fn an_import_of_more_files_than_may_be_open_says_what_to_do() {
+    let disk = SimDisk::new(1);
+    let world = World::on(Arc::new(disk.clone()), Path::new("/"));
+    let paths = ["a.csv", "b.csv"].map(|name| world.put(name, b"2021-03-01,a,1\n"));
+    disk.fail_calls_in(&paths[1], &[SimCall::Open], SimErrno::TooManyFiles);
+    let error = world.import(&world.options(&schema(), &paths)).unwrap_err();
+    assert_eq!(error.class(), Class::Environment);
+    assert!(matches!(error, Error::TooManyFiles { opened: 1, .. }), "{error:?}");
+    let text = sentence(&error);
+    assert!(text.contains("import fewer files at a time"), "{text}");
+    assert!(text.contains("/b.csv") && text.ends_with("too many open files"), "{text}");
+    assert!(world.database.snapshot(TABLE).is_err());
 }
