@@ -8,7 +8,7 @@
 //! and skipping a byte-order mark or lines before the header, which the pipeline does.
 
 use thiserror::Error;
-use tidegate_model::{ColumnType, Schema, TimeUnit};
+use tidegate_model::{ColumnType, Schema, TimeUnit, limits};
 use tidegate_platform::Class;
 
 use crate::excerpt::shown;
@@ -157,6 +157,8 @@ pub enum SniffError {
     NameNotUtf8 { position: usize },
     #[error("the file has {file} columns and the table {table}")]
     TooManyColumns { file: usize, table: usize },
+    #[error("the header has {count} columns, and a table at most {}", limits::TABLE_COLUMNS)]
+    TooWide { count: usize },
     #[error("the table has no column `{}`", .names.join("`, `"))]
     UnknownColumns { names: Vec<String> },
     #[error("column {position} is `{actual}` in the header and `{expected}` in the table")]
@@ -182,6 +184,7 @@ impl SniffError {
             SniffError::DuplicateName { .. }
             | SniffError::NameNotUtf8 { .. }
             | SniffError::TooManyColumns { .. }
+            | SniffError::TooWide { .. }
             | SniffError::UnknownColumns { .. }
             | SniffError::HeaderDiffers { .. }
             | SniffError::BadDialect { .. }
@@ -197,6 +200,7 @@ impl SniffError {
             SniffError::DuplicateName { .. } => "42701",
             SniffError::NameNotUtf8 { .. } => "22021",
             SniffError::TooManyColumns { .. } => "22P04",
+            SniffError::TooWide { .. } => "54011",
             SniffError::UnknownColumns { .. }
             | SniffError::HeaderDiffers { .. }
             | SniffError::NoDesignated { .. } => "42703",

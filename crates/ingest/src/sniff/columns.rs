@@ -317,6 +317,9 @@ fn looks_like_a_name(text: &[u8]) -> bool {
 
 /// The names in a header; an empty one becomes `f` and its position.
 pub(super) fn header_names(header: &Record<'_>) -> Result<Vec<String>, SniffError> {
+    if header.cells.len() < header.count {
+        return Err(SniffError::TooWide { count: header.count });
+    }
     let name = |(position, cell): (usize, &Cell<'_>)| {
         let text = trimmed(&cell.text);
         let name = str::from_utf8(text).map_err(|_| SniffError::NameNotUtf8 { position })?;

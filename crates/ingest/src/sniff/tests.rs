@@ -267,6 +267,19 @@ fn a_row_that_may_be_a_header_with_units_is_noted() {
     assert!(!is_noted("1. item,Rome\n2. item,Oslo\n"));
 }
 
+// The error counted the columns only up to the limit.
+#[test]
+fn a_header_with_too_many_columns_is_counted() {
+    let record = |prefix: &str| {
+        let cells = (0..10_000).map(|n| format!("{prefix}{n}")).collect::<Vec<_>>();
+        cells.join(",") + "\n"
+    };
+    check(
+        &(record("c") + &record("")),
+        "error: the header has 10000 columns, and a table at most 4096",
+    );
+}
+
 #[test]
 fn names_must_be_distinct_and_text() {
     check("a,A\n1,2\n", "error: column `A` is there twice (names are compared without case)");
