@@ -248,6 +248,12 @@ pub(crate) fn convert_literals(plan: LogicalPlan) -> PlanResult<LogicalPlan> {
             let union = Union::try_new_with_loose_types(inputs)?;
             return Ok(Transformed::yes(LogicalPlan::Union(union)));
         }
+        let node = match node {
+            LogicalPlan::Join(join) if decimals::is_set_operation(&join) => {
+                return Ok(Transformed::yes(LogicalPlan::Join(decimals::unify_sides(join)?)));
+            }
+            node => node,
+        };
         let schema = merge_schema(&node.inputs());
         let names = NamePreserver::new(&node);
         let node = node.map_expressions(|expr| {

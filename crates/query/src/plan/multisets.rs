@@ -8,13 +8,14 @@
 use std::sync::Arc;
 
 use datafusion::common::tree_node::{Transformed, TransformedResult};
-use datafusion::common::{Column, NullEquality, Result};
+use datafusion::common::{Column, Result};
 use datafusion::functions_window::expr_fn::row_number;
 use datafusion::logical_expr::{
-    Distinct, Expr, ExprFunctionExt, Join, JoinType, LogicalPlan, LogicalPlanBuilder,
+    Distinct, Expr, ExprFunctionExt, Join, LogicalPlan, LogicalPlanBuilder,
 };
 
 use crate::names::INTERNAL_PREFIX;
+use crate::types::decimals::is_set_operation;
 
 /// Makes these joins count rows, in a whole plan.
 pub(crate) fn with_counted_rows(plan: LogicalPlan) -> Result<LogicalPlan> {
@@ -25,13 +26,10 @@ pub(crate) fn with_counted_rows(plan: LogicalPlan) -> Result<LogicalPlan> {
     .data()
 }
 
-/// Returns true if a join is EXCEPT ALL or INTERSECT ALL. No other syntax makes a join in which
-/// NULL equals NULL; without ALL, the rows of the left side are distinct.
+/// Returns true if a join is EXCEPT ALL or INTERSECT ALL. Without ALL, the rows of the left side
+/// are distinct.
 fn is_multiset(join: &Join) -> bool {
-    matches!(join.join_type, JoinType::LeftSemi | JoinType::LeftAnti)
-        && join.null_equality == NullEquality::NullEqualsNull
-        && join.filter.is_none()
-        && !matches!(join.left.as_ref(), LogicalPlan::Distinct(Distinct::All(_)))
+    is_set_operation(join) && !matches!(join.left.as_ref(), LogicalPlan::Distinct(Distinct::All(_)))
 }
 
 fn counted(join: Join) -> Result<LogicalPlan> {

@@ -6,7 +6,7 @@
 //! - In arithmetic a constant is a decimal too, if it has few digits. Next to any other FLOAT or
 //!   DOUBLE, a decimal is a DOUBLE.
 //! - The same holds for values of an expression that returns one of them, and for those of a column
-//!   of a UNION.
+//!   of UNION, INTERSECT and EXCEPT.
 //! - A constant that is cast to a decimal has the digits that are written, and is rounded half away
 //!   from zero: `1.005::DECIMAL(10, 2)` is 1.01, although the DOUBLE is less than 1.005.
 //! - A cast to DECIMAL without a precision keeps the digits of a constant with a fraction, of a
@@ -16,9 +16,11 @@ use std::sync::Arc;
 
 use datafusion::arrow::datatypes::{DataType, Field};
 use datafusion::common::tree_node::Transformed;
-use datafusion::common::{DFSchema, Result, ScalarValue};
+use datafusion::common::{DFSchema, NullEquality, Result, ScalarValue};
 use datafusion::logical_expr::expr::BinaryExpr;
-use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder, Operator, Union, cast};
+use datafusion::logical_expr::{
+    Distinct, Expr, Join, JoinType, LogicalPlan, LogicalPlanBuilder, Operator, Union, cast,
+};
 use tidegate_model::ColumnType;
 use tidegate_storage::segment::arrow_type;
 
@@ -217,30 +219,70 @@ pub(crate) fn with_late_types(expr: BinaryExpr, schema: &DFSchema) -> Transforme
 /// Converts the inputs of a UNION to a common type in each column, where DataFusion has another
 /// one, or has it only when the expressions above have been planned.
 pub(crate) fn unify_inputs(union: Union) -> Result<Transformed<Union>> {
-    let inputs = &union.inputs;
+    let inputs = union.inputs.iter().map(Arc::as_ref).collect::<Vec<&LogicalPlan>>();
+    let Some(common) = common_types(&inputs) else { return Ok(Transformed::no(union)) };
+    let inputs = union.inputs.into_iter();
+    let inputs = inputs.map(|input| with_types(input, &common).map(Arc::new));
+    let inputs = inputs.collect::<Result<_>>()?;
+    Ok(Transformed::yes(Union::try_new_with_loose_types(inputs)?))
+}
+
+/// As [`unify_inputs`], for the sides of INTERSECT and EXCEPT.
+pub(crate) fn unify_sides(join: Join) -> Result<Join> {
+    let (mut left, mut right) = (join.left, join.right);
+    if let Some(common) = common_types(&[left.as_ref(), right.as_ref()]) {
+        // Rows that differ in one type may be equal in the other one.
+        left = Arc::new(match left.as_ref() {
+            LogicalPlan::Distinct(Distinct::All(input)) => {
+                let input = Arc::new(with_types(Arc::clone(input), &common)?);
+                LogicalPlan::Distinct(Distinct::All(input))
+            }
+            _ => with_types(Arc::clone(&left), &common)?,
+        });
+        right = Arc::new(with_types(right, &common)?);
+    }
+    Join::try_new(
+        left,
+        right,
+        join.on,
+        join.filter,
+        join.join_type,
+        join.join_constraint,
+        join.null_equality,
+        join.null_aware,
+    )
+}
+
+/// Returns true for INTERSECT and EXCEPT, which DataFusion plans as joins. No other syntax makes a
+/// join in which NULL equals NULL, until it is optimized.
+pub(crate) fn is_set_operation(join: &Join) -> bool {
+    matches!(join.join_type, JoinType::LeftSemi | JoinType::LeftAnti)
+        && join.null_equality == NullEquality::NullEqualsNull
+        && join.filter.is_none()
+}
+
+/// Returns the common type of each column of inputs, where they have several; `None` if all have
+/// one.
+fn common_types(inputs: &[&LogicalPlan]) -> Option<Vec<Option<ColumnType>>> {
     let count = inputs.iter().map(|it| it.schema().fields().len()).min().unwrap_or_default();
     let common = (0..count).map(|at| union_type(inputs.iter().map(|it| it.schema().field(at))));
     let common = common.collect::<Vec<_>>();
-    if common.iter().all(Option::is_none) {
-        return Ok(Transformed::no(union));
-    }
-    let converted = |input: Arc<LogicalPlan>| {
-        let columns = input.schema().columns().into_iter().enumerate().map(|(at, column)| {
-            let field = input.schema().field(at);
-            let to = common.get(at).copied().flatten().filter(|to| type_of(field) != Some(*to));
-            let (relation, name) = (column.relation.clone(), column.name.clone());
-            match to.filter(|_| !field.data_type().is_null()) {
-                Some(to) => {
-                    cast(Expr::Column(column), arrow_type(to)).alias_qualified(relation, name)
-                }
-                None => Expr::Column(column),
-            }
-        });
-        let columns = columns.collect::<Vec<_>>();
-        LogicalPlanBuilder::from(input).project(columns)?.build().map(Arc::new)
-    };
-    let inputs = union.inputs.into_iter().map(converted).collect::<Result<_>>()?;
-    Ok(Transformed::yes(Union::try_new_with_loose_types(inputs)?))
+    common.iter().any(Option::is_some).then_some(common)
+}
+
+/// Returns an input with these types of its columns, and the names it has.
+fn with_types(input: Arc<LogicalPlan>, common: &[Option<ColumnType>]) -> Result<LogicalPlan> {
+    let columns = input.schema().columns().into_iter().enumerate().map(|(at, column)| {
+        let field = input.schema().field(at);
+        let to = common.get(at).copied().flatten().filter(|to| type_of(field) != Some(*to));
+        let (relation, name) = (column.relation.clone(), column.name.clone());
+        match to.filter(|_| !field.data_type().is_null()) {
+            Some(to) => cast(Expr::Column(column), arrow_type(to)).alias_qualified(relation, name),
+            None => Expr::Column(column),
+        }
+    });
+    let columns = columns.collect::<Vec<_>>();
+    LogicalPlanBuilder::from(input).project(columns)?.build()
 }
 
 /// Returns the common type of a column of inputs, if they have several.
