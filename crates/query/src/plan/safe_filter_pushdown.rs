@@ -4,6 +4,8 @@
 //!   input: below it, that row would stay although the condition is false.
 //! - A random condition is not moved below an operator that makes one row of several, or numbers
 //!   rows.
+//! - A comparison with the constant NULL is false. Of `x > NULL AND x > 1`, which it has where the
+//!   column of a subquery is NULL, DataFusion keeps the second one as the most restrictive.
 //!
 //! DataFusion moves only conditions on group keys, and takes one without columns for such a one.
 
@@ -12,7 +14,9 @@ use std::sync::Arc;
 use datafusion::common::Result;
 use datafusion::common::tree_node::Transformed;
 use datafusion::logical_expr::utils::{conjunction, split_conjunction, split_conjunction_owned};
-use datafusion::logical_expr::{Aggregate, Distinct, Expr, Filter, GroupingSet, LogicalPlan};
+use datafusion::logical_expr::{
+    Aggregate, BinaryExpr, Distinct, Expr, Filter, GroupingSet, LogicalPlan, lit,
+};
 use datafusion::optimizer::OptimizerConfig;
 use datafusion::optimizer::optimizer::{ApplyOrder, OptimizerRule};
 
@@ -40,7 +44,7 @@ impl OptimizerRule for SafeFilterPushdown {
         config: &dyn OptimizerConfig,
     ) -> Result<Transformed<LogicalPlan>> {
         let LogicalPlan::Filter(filter) = plan else { return self.inner.rewrite(plan, config) };
-        let filter = merged(filter)?;
+        let filter = without_null(merged(filter)?)?;
         let is_kept = |condition: &Expr| stays_above(condition, &filter.input);
         if !split_conjunction(&filter.predicate).into_iter().any(is_kept) {
             return self.inner.rewrite(LogicalPlan::Filter(filter), config);
@@ -70,6 +74,27 @@ fn merged(filter: Filter) -> Result<Filter> {
         input = Arc::clone(&below.input);
     }
     Filter::try_new(predicate, input)
+}
+
+/// Makes false of the comparisons with NULL among the conditions of a filter.
+fn without_null(filter: Filter) -> Result<Filter> {
+    if !split_conjunction(&filter.predicate).into_iter().any(is_never_true) {
+        return Ok(filter);
+    }
+    let conditions = split_conjunction_owned(filter.predicate).into_iter();
+    let conditions = conditions.map(|it| if is_never_true(&it) { lit(false) } else { it });
+    let predicate = conjunction(conditions).expect("there is one");
+    Filter::try_new(predicate, filter.input)
+}
+
+fn is_never_true(condition: &Expr) -> bool {
+    let is_null = |side: &Expr| matches!(side, Expr::Literal(value, _) if value.is_null());
+    match condition {
+        Expr::BinaryExpr(BinaryExpr { left, op, right }) => {
+            op.returns_null_on_null() && (is_null(left) || is_null(right))
+        }
+        _ => false,
+    }
 }
 
 /// Returns true if a condition stays above a node.
