@@ -27,6 +27,7 @@ use super::masked_keys::MaskedKeys;
 use super::null_keys::{ELIMINATE_CROSS_JOIN, EXTRACT_EQUIJOIN, NullKeys};
 use super::order::OrderedScans;
 use super::safe_filter_pushdown::{PUSH_DOWN_FILTER, SafeFilterPushdown};
+use super::safe_simplification::{SIMPLIFY, SafeSimplification};
 use crate::account::check_canceled;
 use crate::functions::{Stage, bound_functions_of};
 use crate::scan::AggregatePushdown;
@@ -51,6 +52,10 @@ pub(crate) fn optimizer_rules() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
         }
         if rule.name() == PROPAGATE_EMPTY {
             return Arc::new(EmptyUnions { inner: rule }) as Arc<dyn OptimizerRule + Send + Sync>;
+        }
+        if rule.name() == SIMPLIFY {
+            return Arc::new(SafeSimplification { inner: rule })
+                as Arc<dyn OptimizerRule + Send + Sync>;
         }
         rule
     };
