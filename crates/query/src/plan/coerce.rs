@@ -594,7 +594,7 @@ fn one_of(call: ScalarFunction, schema: &DFSchema) -> Expr {
 }
 
 /// Returns true for an operator that compares values.
-fn compares(op: Operator) -> bool {
+pub(super) fn compares(op: Operator) -> bool {
     matches!(
         op,
         Operator::Eq

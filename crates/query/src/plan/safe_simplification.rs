@@ -1,19 +1,22 @@
 //! A wrapper of DataFusion's simplifier that keeps from it what it would rewrite wrongly.
 //!
 //! - Lists of one operand are not merged, if an expression has several (`merged_lists`).
+//! - A float is compared with 0 in place of -0, and a list of floats with a zero has both zeros:
+//!   DataFusion compares constants by their bits.
 //!
 //! Such parts of an expression are hidden from it (`hidden_parts`), and shown again behind it.
 
 use std::sync::Arc;
 
-use datafusion::common::Result;
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
-use datafusion::logical_expr::expr::InList;
+use datafusion::common::{Result, ScalarValue};
+use datafusion::logical_expr::expr::{Between, BinaryExpr, InList};
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::{Expr, LogicalPlan};
 use datafusion::optimizer::OptimizerConfig;
 use datafusion::optimizer::optimizer::{ApplyOrder, OptimizerRule};
 
+use super::coerce::compares;
 use super::hidden_parts::{is_hidden, shown};
 use super::merged_lists::lists_apart;
 
@@ -71,7 +74,8 @@ fn with_hidden_parts(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
             return Ok(Transformed::no(expr));
         }
         let saved = names.save(&expr);
-        let hidden = lists_apart(expr)?;
+        let hidden = expr.transform_up(hidden_part)?;
+        let hidden = hidden.transform_data(lists_apart)?;
         Ok(if hidden.transformed { hidden.update_data(|it| saved.restore(it)) } else { hidden })
     })
 }
@@ -90,11 +94,57 @@ fn may_have_parts(expr: &Expr) -> Result<bool> {
     })
 }
 
+/// Compares a part with 0 in place of -0.
+fn hidden_part(expr: Expr) -> Result<Transformed<Expr>> {
+    match expr {
+        Expr::BinaryExpr(binary) => Ok(hidden_operator(binary)),
+        Expr::Between(Between { mut expr, negated, mut low, mut high }) => {
+            let mut is_changed = false;
+            for side in [&mut expr, &mut low, &mut high] {
+                is_changed |= drop_sign_of_zero(side);
+            }
+            let between = Expr::Between(Between { expr, negated, low, high });
+            Ok(Transformed::new_transformed(between, is_changed))
+        }
+        expr => Ok(Transformed::no(expr)),
+    }
+}
+
+fn hidden_operator(binary: BinaryExpr) -> Transformed<Expr> {
+    let BinaryExpr { mut left, op, mut right } = binary;
+    let is_changed = match op {
+        op if compares(op) => {
+            let is_left = drop_sign_of_zero(&mut left);
+            drop_sign_of_zero(&mut right) || is_left
+        }
+        _ => false,
+    };
+    let binary = Expr::BinaryExpr(BinaryExpr { left, op, right });
+    Transformed::new_transformed(binary, is_changed)
+}
+
+/// Makes 0 of -0. Returns true if it does.
+fn drop_sign_of_zero(side: &mut Expr) -> bool {
+    let Expr::Literal(value, _) = side else { return false };
+    match value {
+        ScalarValue::Float64(Some(x)) if *x == 0.0 && x.is_sign_negative() => *x = 0.0,
+        ScalarValue::Float32(Some(x)) if *x == 0.0 && x.is_sign_negative() => *x = 0.0,
+        _ => return false,
+    }
+    true
+}
+
 /// Puts hidden parts back into the expressions of a node.
 fn with_parts(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
     let names = NamePreserver::new(&plan);
     plan.map_expressions(|expr| {
-        if !expr.exists(|part| Ok(is_hidden(part)))? {
+        let is_changed = |part: &Expr| {
+            Ok(match part {
+                Expr::InList(list) => lacks_zero(&list.list),
+                part => is_hidden(part),
+            })
+        };
+        if !expr.exists(is_changed)? {
             return Ok(Transformed::no(expr));
         }
         let saved = names.save(&expr);
@@ -104,6 +154,11 @@ fn with_parts(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
 
 fn with_part(expr: Expr) -> Result<Transformed<Expr>> {
     match expr {
+        Expr::InList(mut list) if lacks_zero(&list.list) => {
+            let other = list.list.iter().find_map(other_zero);
+            list.list.extend(other);
+            Ok(Transformed::yes(Expr::InList(list)))
+        }
         expr if is_hidden(&expr) => shown(expr).map(Transformed::yes),
         // What the simplifier makes of lists that are not hidden.
         Expr::Not(inner) => Ok(match *inner {
@@ -114,4 +169,21 @@ fn with_part(expr: Expr) -> Result<Transformed<Expr>> {
         }),
         expr => Ok(Transformed::no(expr)),
     }
+}
+
+/// Returns true for a list with one zero of two.
+fn lacks_zero(list: &[Expr]) -> bool {
+    let Some(other) = list.iter().find_map(other_zero) else { return false };
+    !list.contains(&other)
+}
+
+/// Returns the zero with the other sign.
+fn other_zero(expr: &Expr) -> Option<Expr> {
+    let Expr::Literal(value, metadata) = expr else { return None };
+    let other = match value {
+        ScalarValue::Float64(Some(x)) if *x == 0.0 => ScalarValue::Float64(Some(-x)),
+        ScalarValue::Float32(Some(x)) if *x == 0.0 => ScalarValue::Float32(Some(-x)),
+        _ => return None,
+    };
+    Some(Expr::Literal(other, metadata.clone()))
 }
