@@ -5,9 +5,9 @@
 
 use std::sync::Arc;
 
-use datafusion::arrow::datatypes::{DataType, FieldRef};
+use datafusion::arrow::datatypes::{DataType, Field, FieldRef};
 use datafusion::common::{Result, internal_err};
-use datafusion::logical_expr::expr::ScalarFunction;
+use datafusion::logical_expr::expr::{Case, ScalarFunction};
 use datafusion::logical_expr::{
     ColumnarValue, Expr, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
     Volatility,
@@ -18,11 +18,20 @@ use datafusion::logical_expr::{
 pub(super) enum Kind {
     /// A part that rules do not compare with others, or look into.
     Apart,
+    /// A boolean CASE; the arguments are its conditions and values in turn, and that of ELSE.
+    Case { has_else: bool, is_nullable: bool },
 }
 
 /// Hides a part.
 pub(super) fn hide(part: &mut Expr, kind: Kind) {
     *part = hidden(kind, vec![std::mem::take(part)]);
+}
+
+/// Hides a CASE without an operand.
+pub(super) fn hidden_case(case: Case, is_nullable: bool) -> Expr {
+    let kind = Kind::Case { has_else: case.else_expr.is_some(), is_nullable };
+    let pairs = case.when_then_expr.into_iter().flat_map(|(when, then)| [*when, *then]);
+    hidden(kind, pairs.chain(case.else_expr.map(|it| *it)).collect())
 }
 
 pub(super) fn is_hidden(expr: &Expr) -> bool {
@@ -32,12 +41,15 @@ pub(super) fn is_hidden(expr: &Expr) -> bool {
 /// Returns the part that an expression hides, and any other expression as it is.
 pub(super) fn shown(expr: Expr) -> Result<Expr> {
     let Expr::ScalarFunction(ScalarFunction { func, mut args }) = expr else { return Ok(expr) };
-    if !func.inner().is::<Hidden>() {
+    let Some(kind) = func.inner().downcast_ref::<Hidden>().map(|it| it.kind) else {
         return Ok(Expr::ScalarFunction(ScalarFunction { func, args }));
-    }
-    match args.pop() {
-        Some(part) => Ok(part),
-        None => internal_err!("`{}` hides nothing", func.name()),
+    };
+    match kind {
+        Kind::Case { has_else, .. } => Ok(shown_case(args, has_else)),
+        Kind::Apart => match args.pop() {
+            Some(part) => Ok(part),
+            None => internal_err!("`{}` hides nothing", func.name()),
+        },
     }
 }
 
@@ -53,9 +65,24 @@ pub(super) fn inside(expr: &Expr) -> Option<&Expr> {
 }
 
 fn hidden(kind: Kind, parts: Vec<Expr>) -> Expr {
-    let signature = Signature::any(parts.len(), Volatility::Immutable);
+    let volatility = match kind {
+        Kind::Apart => Volatility::Immutable,
+        // The function of constants would be replaced by its value.
+        Kind::Case { .. } => Volatility::Volatile,
+    };
+    let signature = Signature::any(parts.len(), volatility);
     let function = Arc::new(ScalarUDF::new_from_impl(Hidden { kind, signature }));
     Expr::ScalarFunction(ScalarFunction::new_udf(function, parts))
+}
+
+fn shown_case(mut parts: Vec<Expr>, has_else: bool) -> Expr {
+    let else_expr = if has_else { parts.pop().map(Box::new) } else { None };
+    let mut parts = parts.into_iter();
+    let mut when_then_expr = Vec::new();
+    while let (Some(when), Some(then)) = (parts.next(), parts.next()) {
+        when_then_expr.push((Box::new(when), Box::new(then)));
+    }
+    Expr::Case(Case { expr: None, when_then_expr, else_expr })
 }
 
 /// The function that stands for a part.
@@ -71,8 +98,11 @@ impl ScalarUDFImpl for Hidden {
     }
 
     fn schema_name(&self, args: &[Expr]) -> Result<String> {
-        match args {
-            [part] => Ok(part.schema_name().to_string()),
+        match (self.kind, args) {
+            (Kind::Case { has_else, .. }, args) => {
+                Ok(shown_case(args.to_vec(), has_else).schema_name().to_string())
+            }
+            (_, [part]) => Ok(part.schema_name().to_string()),
             _ => internal_err!("`{}` has one argument", self.name()),
         }
     }
@@ -82,15 +112,26 @@ impl ScalarUDFImpl for Hidden {
     }
 
     fn return_type(&self, args: &[DataType]) -> Result<DataType> {
-        Ok(args[0].clone())
+        Ok(match self.kind {
+            Kind::Case { .. } => DataType::Boolean,
+            _ => args[0].clone(),
+        })
     }
 
     fn return_field_from_args(&self, args: ReturnFieldArgs<'_>) -> Result<FieldRef> {
         let field = &args.arg_fields[0];
-        Ok(Arc::clone(field))
+        Ok(match self.kind {
+            Kind::Case { is_nullable, .. } => {
+                Arc::new(Field::new(self.name(), DataType::Boolean, is_nullable))
+            }
+            Kind::Apart => Arc::clone(field),
+        })
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
-        Ok(args.args[0].clone())
+        match self.kind {
+            Kind::Apart => Ok(args.args[0].clone()),
+            Kind::Case { .. } => internal_err!("a hidden CASE is shown before it is evaluated"),
+        }
     }
 }

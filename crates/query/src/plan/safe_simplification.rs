@@ -3,21 +3,25 @@
 //! - Lists of one operand are not merged, if an expression has several (`merged_lists`).
 //! - A float is compared with 0 in place of -0, and a list of floats with a zero has both zeros:
 //!   DataFusion compares constants by their bits.
+//! - A boolean CASE or COALESCE with a part that may fail stays a CASE, which evaluates that part
+//!   for its rows only; DataFusion makes AND and OR of it.
 //!
 //! Such parts of an expression are hidden from it (`hidden_parts`), and shown again behind it.
 
 use std::sync::Arc;
 
+use datafusion::arrow::datatypes::DataType;
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
-use datafusion::common::{Result, ScalarValue};
-use datafusion::logical_expr::expr::{Between, BinaryExpr, InList};
+use datafusion::common::{DFSchema, Result, ScalarValue};
+use datafusion::logical_expr::expr::{Between, BinaryExpr, Case, InList, ScalarFunction};
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
-use datafusion::logical_expr::{Expr, LogicalPlan};
+use datafusion::logical_expr::utils::merge_schema;
+use datafusion::logical_expr::{Expr, ExprSchemable, LogicalPlan, Operator};
 use datafusion::optimizer::OptimizerConfig;
 use datafusion::optimizer::optimizer::{ApplyOrder, OptimizerRule};
 
 use super::coerce::compares;
-use super::hidden_parts::{is_hidden, shown};
+use super::hidden_parts::{hidden_case, is_hidden, shown};
 use super::merged_lists::lists_apart;
 
 /// The name of DataFusion's rule.
@@ -68,13 +72,14 @@ fn with_hidden_parts(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
     if !is_found {
         return Ok(Transformed::no(plan));
     }
+    let schema = input_schema(&plan)?;
     let names = NamePreserver::new(&plan);
     plan.map_expressions(|expr| {
         if matches!(expr, Expr::GroupingSet(_)) || !may_have_parts(&expr)? {
             return Ok(Transformed::no(expr));
         }
         let saved = names.save(&expr);
-        let hidden = expr.transform_up(hidden_part)?;
+        let hidden = expr.transform_up(|part| hidden_part(part, &schema))?;
         let hidden = hidden.transform_data(lists_apart)?;
         Ok(if hidden.transformed { hidden.update_data(|it| saved.restore(it)) } else { hidden })
     })
@@ -94,8 +99,18 @@ fn may_have_parts(expr: &Expr) -> Result<bool> {
     })
 }
 
-/// Compares a part with 0 in place of -0.
-fn hidden_part(expr: Expr) -> Result<Transformed<Expr>> {
+/// Returns the schema of the columns in the expressions of a node, as the simplifier does.
+fn input_schema(plan: &LogicalPlan) -> Result<DFSchema> {
+    match plan {
+        LogicalPlan::TableScan(scan) => {
+            DFSchema::try_from_qualified_schema(scan.table_name.clone(), &scan.source.schema())
+        }
+        plan => Ok(merge_schema(&plan.inputs())),
+    }
+}
+
+/// Hides a part whose own parts are hidden.
+fn hidden_part(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
     match expr {
         Expr::BinaryExpr(binary) => Ok(hidden_operator(binary)),
         Expr::Between(Between { mut expr, negated, mut low, mut high }) => {
@@ -106,6 +121,17 @@ fn hidden_part(expr: Expr) -> Result<Transformed<Expr>> {
             let between = Expr::Between(Between { expr, negated, low, high });
             Ok(Transformed::new_transformed(between, is_changed))
         }
+        Expr::Case(case) if evaluates_some(&case, schema) => {
+            let is_nullable = Expr::Case(case.clone()).nullable(schema)?;
+            Ok(Transformed::yes(hidden_case(case, is_nullable)))
+        }
+        Expr::ScalarFunction(call) => match choice(&call, schema) {
+            Some(case) => {
+                let is_nullable = Expr::Case(case.clone()).nullable(schema)?;
+                Ok(Transformed::yes(hidden_case(case, is_nullable)))
+            }
+            None => Ok(Transformed::no(Expr::ScalarFunction(call))),
+        },
         expr => Ok(Transformed::no(expr)),
     }
 }
@@ -132,6 +158,67 @@ fn drop_sign_of_zero(side: &mut Expr) -> bool {
         _ => return false,
     }
     true
+}
+
+/// Returns true for a boolean CASE that evaluates a part for some rows only, where it matters.
+fn evaluates_some(case: &Case, schema: &DFSchema) -> bool {
+    let Case { expr: None, when_then_expr: cases, else_expr } = case else { return false };
+    let Some((first, value)) = cases.first() else { return false };
+    if !matches!(value.get_type(schema), Ok(DataType::Boolean)) {
+        return false;
+    }
+    let conditions = cases.iter().skip(1).map(|(when, _)| when);
+    let values = cases.iter().map(|(_, then)| then).chain(else_expr);
+    let mut parts = conditions.chain(values);
+    let has_columns = cases.iter().any(|(when, _)| when.any_column_refs());
+    has_columns && (first.is_volatile() || parts.any(|part| may_fail(part)))
+}
+
+/// Returns the CASE that the simplifier makes of a call, if it is boolean and evaluates a part for
+/// some rows only, where it matters.
+fn choice(call: &ScalarFunction, schema: &DFSchema) -> Option<Case> {
+    let (last, others) = call.args.split_last()?;
+    let pair = |tested: &Expr, value: &Expr| {
+        (Box::new(tested.clone().is_not_null()), Box::new(value.clone()))
+    };
+    let when_then_expr = match (call.name(), others) {
+        ("coalesce" | "nvl" | "ifnull", [_, ..]) => others.iter().map(|it| pair(it, it)).collect(),
+        ("nvl2", [tested, value]) => vec![pair(tested, value)],
+        _ => return None,
+    };
+    let is_chosen = call.args.iter().skip(1).any(may_fail)
+        && matches!(last.get_type(schema), Ok(DataType::Boolean));
+    let else_expr = Some(Box::new(last.clone()));
+    is_chosen.then_some(Case { expr: None, when_then_expr, else_expr })
+}
+
+/// Returns true if an expression may fail for some of its rows, or have another value the next
+/// time.
+fn may_fail(expr: &Expr) -> bool {
+    let fails = |part: &Expr| {
+        Ok(match part {
+            Expr::BinaryExpr(BinaryExpr { op, .. }) => {
+                !compares(*op)
+                    && !matches!(
+                        op,
+                        Operator::And
+                            | Operator::Or
+                            | Operator::RegexMatch
+                            | Operator::RegexNotMatch
+                            | Operator::RegexIMatch
+                            | Operator::RegexNotIMatch
+                    )
+            }
+            Expr::Negative(_)
+            | Expr::Cast(_)
+            | Expr::TryCast(_)
+            | Expr::ScalarFunction(_)
+            | Expr::HigherOrderFunction(_) => true,
+            _ => false,
+        })
+    };
+    // The closure never fails.
+    expr.exists(fails).unwrap_or(true)
 }
 
 /// Puts hidden parts back into the expressions of a node.
