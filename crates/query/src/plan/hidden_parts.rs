@@ -18,6 +18,8 @@ use datafusion::logical_expr::{
 pub(super) enum Kind {
     /// A part that rules do not compare with others, or look into.
     Apart,
+    /// A part that is taken for nullable.
+    MayBeNull,
     /// A boolean CASE; the arguments are its conditions and values in turn, and that of ELSE.
     Case { has_else: bool, is_nullable: bool },
 }
@@ -46,7 +48,7 @@ pub(super) fn shown(expr: Expr) -> Result<Expr> {
     };
     match kind {
         Kind::Case { has_else, .. } => Ok(shown_case(args, has_else)),
-        Kind::Apart => match args.pop() {
+        Kind::Apart | Kind::MayBeNull => match args.pop() {
             Some(part) => Ok(part),
             None => internal_err!("`{}` hides nothing", func.name()),
         },
@@ -66,7 +68,7 @@ pub(super) fn inside(expr: &Expr) -> Option<&Expr> {
 
 fn hidden(kind: Kind, parts: Vec<Expr>) -> Expr {
     let volatility = match kind {
-        Kind::Apart => Volatility::Immutable,
+        Kind::Apart | Kind::MayBeNull => Volatility::Immutable,
         // The function of constants would be replaced by its value.
         Kind::Case { .. } => Volatility::Volatile,
     };
@@ -124,13 +126,14 @@ impl ScalarUDFImpl for Hidden {
             Kind::Case { is_nullable, .. } => {
                 Arc::new(Field::new(self.name(), DataType::Boolean, is_nullable))
             }
+            Kind::MayBeNull => Arc::new(field.as_ref().clone().with_nullable(true)),
             Kind::Apart => Arc::clone(field),
         })
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
         match self.kind {
-            Kind::Apart => Ok(args.args[0].clone()),
+            Kind::Apart | Kind::MayBeNull => Ok(args.args[0].clone()),
             Kind::Case { .. } => internal_err!("a hidden CASE is shown before it is evaluated"),
         }
     }

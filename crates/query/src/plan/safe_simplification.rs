@@ -5,6 +5,9 @@
 //!   DataFusion compares constants by their bits.
 //! - A boolean CASE or COALESCE with a part that may fail stays a CASE, which evaluates that part
 //!   for its rows only; DataFusion makes AND and OR of it.
+//! - `x % 1` and `x * 0` of decimals are calculated. DataFusion makes 0 of the first, although it
+//!   is the fraction, and gives the second the digits of the zero.
+//! - A minus is not the complement of bits: `x & -x` and `-(x | y)` are calculated.
 //!
 //! Such parts of an expression are hidden from it (`hidden_parts`), and shown again behind it.
 
@@ -21,7 +24,7 @@ use datafusion::optimizer::OptimizerConfig;
 use datafusion::optimizer::optimizer::{ApplyOrder, OptimizerRule};
 
 use super::coerce::compares;
-use super::hidden_parts::{hidden_case, is_hidden, shown};
+use super::hidden_parts::{Kind, hidden_case, hide, is_hidden, shown};
 use super::merged_lists::lists_apart;
 
 /// The name of DataFusion's rule.
@@ -112,7 +115,7 @@ fn input_schema(plan: &LogicalPlan) -> Result<DFSchema> {
 /// Hides a part whose own parts are hidden.
 fn hidden_part(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
     match expr {
-        Expr::BinaryExpr(binary) => Ok(hidden_operator(binary)),
+        Expr::BinaryExpr(binary) => Ok(hidden_operator(binary, schema)),
         Expr::Between(Between { mut expr, negated, mut low, mut high }) => {
             let mut is_changed = false;
             for side in [&mut expr, &mut low, &mut high] {
@@ -120,6 +123,13 @@ fn hidden_part(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
             }
             let between = Expr::Between(Between { expr, negated, low, high });
             Ok(Transformed::new_transformed(between, is_changed))
+        }
+        Expr::Negative(mut inner) => {
+            let is_of_bits = is_bitwise(&inner);
+            if is_of_bits {
+                hide(&mut inner, Kind::Apart);
+            }
+            Ok(Transformed::new_transformed(Expr::Negative(inner), is_of_bits))
         }
         Expr::Case(case) if evaluates_some(&case, schema) => {
             let is_nullable = Expr::Case(case.clone()).nullable(schema)?;
@@ -136,12 +146,36 @@ fn hidden_part(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
     }
 }
 
-fn hidden_operator(binary: BinaryExpr) -> Transformed<Expr> {
+fn hidden_operator(binary: BinaryExpr, schema: &DFSchema) -> Transformed<Expr> {
     let BinaryExpr { mut left, op, mut right } = binary;
     let is_changed = match op {
         op if compares(op) => {
             let is_left = drop_sign_of_zero(&mut left);
             drop_sign_of_zero(&mut right) || is_left
+        }
+        Operator::Multiply | Operator::Modulo => {
+            let types = [left.get_type(schema), right.get_type(schema)];
+            let is_decimal = |ty: &Result<DataType>| matches!(ty, Ok(DataType::Decimal128(..)));
+            let is_of_decimals = types.iter().any(is_decimal);
+            let mut is_changed = false;
+            for side in [&mut left, &mut right] {
+                let is_constant = matches!(**side, Expr::Literal(..));
+                if is_of_decimals && !is_constant && !side.nullable(schema).unwrap_or(true) {
+                    hide(side, Kind::MayBeNull);
+                    is_changed = true;
+                }
+            }
+            is_changed
+        }
+        op if is_of_bits(op) => {
+            let mut is_changed = false;
+            for side in [&mut left, &mut right] {
+                if matches!(**side, Expr::Negative(_)) {
+                    hide(side, Kind::Apart);
+                    is_changed = true;
+                }
+            }
+            is_changed
         }
         _ => false,
     };
@@ -219,6 +253,14 @@ fn may_fail(expr: &Expr) -> bool {
     };
     // The closure never fails.
     expr.exists(fails).unwrap_or(true)
+}
+
+fn is_of_bits(op: Operator) -> bool {
+    matches!(op, Operator::BitwiseAnd | Operator::BitwiseOr | Operator::BitwiseXor)
+}
+
+fn is_bitwise(expr: &Expr) -> bool {
+    matches!(expr, Expr::BinaryExpr(binary) if is_of_bits(binary.op))
 }
 
 /// Puts hidden parts back into the expressions of a node.
