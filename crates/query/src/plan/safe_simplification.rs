@@ -8,6 +8,7 @@
 //! - `x % 1` and `x * 0` of decimals are calculated. DataFusion makes 0 of the first, although it
 //!   is the fraction, and gives the second the digits of the zero.
 //! - A minus is not the complement of bits: `x & -x` and `-(x | y)` are calculated.
+//! - A cast in a comparison stays if it rounds, or makes NULL of a value; DataFusion drops it.
 //!
 //! Such parts of an expression are hidden from it (`hidden_parts`), and shown again behind it.
 
@@ -16,7 +17,7 @@ use std::sync::Arc;
 use datafusion::arrow::datatypes::DataType;
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::common::{DFSchema, Result, ScalarValue};
-use datafusion::logical_expr::expr::{Between, BinaryExpr, Case, InList, ScalarFunction};
+use datafusion::logical_expr::expr::{Between, BinaryExpr, Case, Cast, InList, ScalarFunction};
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{Expr, ExprSchemable, LogicalPlan, Operator};
@@ -119,10 +120,14 @@ fn hidden_part(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
         Expr::Between(Between { mut expr, negated, mut low, mut high }) => {
             let mut is_changed = false;
             for side in [&mut expr, &mut low, &mut high] {
-                is_changed |= drop_sign_of_zero(side);
+                is_changed |= hide_compared(side, schema);
             }
             let between = Expr::Between(Between { expr, negated, low, high });
             Ok(Transformed::new_transformed(between, is_changed))
+        }
+        Expr::InList(mut list) => {
+            let is_changed = hide_compared(&mut list.expr, schema);
+            Ok(Transformed::new_transformed(Expr::InList(list), is_changed))
         }
         Expr::Negative(mut inner) => {
             let is_of_bits = is_bitwise(&inner);
@@ -150,8 +155,8 @@ fn hidden_operator(binary: BinaryExpr, schema: &DFSchema) -> Transformed<Expr> {
     let BinaryExpr { mut left, op, mut right } = binary;
     let is_changed = match op {
         op if compares(op) => {
-            let is_left = drop_sign_of_zero(&mut left);
-            drop_sign_of_zero(&mut right) || is_left
+            let is_left = hide_compared(&mut left, schema);
+            hide_compared(&mut right, schema) || is_left
         }
         Operator::Multiply | Operator::Modulo => {
             let types = [left.get_type(schema), right.get_type(schema)];
@@ -183,15 +188,42 @@ fn hidden_operator(binary: BinaryExpr, schema: &DFSchema) -> Transformed<Expr> {
     Transformed::new_transformed(binary, is_changed)
 }
 
-/// Makes 0 of -0. Returns true if it does.
-fn drop_sign_of_zero(side: &mut Expr) -> bool {
-    let Expr::Literal(value, _) = side else { return false };
+/// Hides an operand of a comparison that is a cast, if values have no digits or no value there, and
+/// makes 0 of -0. Returns true if it changes it.
+fn hide_compared(side: &mut Expr, schema: &DFSchema) -> bool {
+    if let Expr::Literal(value, _) = side {
+        return drop_sign_of_zero(value);
+    }
+    let is_hidden = loses_digits(side, schema);
+    if is_hidden {
+        hide(side, Kind::Apart);
+    }
+    is_hidden
+}
+
+fn drop_sign_of_zero(value: &mut ScalarValue) -> bool {
     match value {
         ScalarValue::Float64(Some(x)) if *x == 0.0 && x.is_sign_negative() => *x = 0.0,
         ScalarValue::Float32(Some(x)) if *x == 0.0 && x.is_sign_negative() => *x = 0.0,
         _ => return false,
     }
     true
+}
+
+/// Returns true for casts after which different values are equal, or that make NULL of some.
+fn loses_digits(expr: &Expr, schema: &DFSchema) -> bool {
+    match expr {
+        Expr::TryCast(_) => true,
+        Expr::Cast(Cast { expr, field }) => {
+            let is_rounded = match (expr.get_type(schema), field.data_type()) {
+                (Ok(DataType::Decimal128(_, from)), DataType::Decimal128(_, to)) => *to < from,
+                (Ok(DataType::Decimal128(_, from)), to) => to.is_integer() && 0 < from,
+                _ => false,
+            };
+            is_rounded || loses_digits(expr, schema)
+        }
+        _ => false,
+    }
 }
 
 /// Returns true for a boolean CASE that evaluates a part for some rows only, where it matters.
