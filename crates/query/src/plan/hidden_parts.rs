@@ -20,6 +20,8 @@ pub(super) enum Kind {
     Apart,
     /// A part that is taken for nullable.
     MayBeNull,
+    /// A constant that rules do not know.
+    Constant,
     /// A boolean CASE; the arguments are its conditions and values in turn, and that of ELSE.
     Case { has_else: bool, is_nullable: bool },
 }
@@ -48,7 +50,7 @@ pub(super) fn shown(expr: Expr) -> Result<Expr> {
     };
     match kind {
         Kind::Case { has_else, .. } => Ok(shown_case(args, has_else)),
-        Kind::Apart | Kind::MayBeNull => match args.pop() {
+        Kind::Apart | Kind::MayBeNull | Kind::Constant => match args.pop() {
             Some(part) => Ok(part),
             None => internal_err!("`{}` hides nothing", func.name()),
         },
@@ -70,7 +72,7 @@ fn hidden(kind: Kind, parts: Vec<Expr>) -> Expr {
     let volatility = match kind {
         Kind::Apart | Kind::MayBeNull => Volatility::Immutable,
         // The function of constants would be replaced by its value.
-        Kind::Case { .. } => Volatility::Volatile,
+        Kind::Constant | Kind::Case { .. } => Volatility::Volatile,
     };
     let signature = Signature::any(parts.len(), volatility);
     let function = Arc::new(ScalarUDF::new_from_impl(Hidden { kind, signature }));
@@ -127,13 +129,13 @@ impl ScalarUDFImpl for Hidden {
                 Arc::new(Field::new(self.name(), DataType::Boolean, is_nullable))
             }
             Kind::MayBeNull => Arc::new(field.as_ref().clone().with_nullable(true)),
-            Kind::Apart => Arc::clone(field),
+            Kind::Apart | Kind::Constant => Arc::clone(field),
         })
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
         match self.kind {
-            Kind::Apart | Kind::MayBeNull => Ok(args.args[0].clone()),
+            Kind::Apart | Kind::MayBeNull | Kind::Constant => Ok(args.args[0].clone()),
             Kind::Case { .. } => internal_err!("a hidden CASE is shown before it is evaluated"),
         }
     }

@@ -9,6 +9,7 @@
 //!   is the fraction, and gives the second the digits of the zero.
 //! - A minus is not the complement of bits: `x & -x` and `-(x | y)` are calculated.
 //! - A cast in a comparison stays if it rounds, or makes NULL of a value; DataFusion drops it.
+//! - A regular expression with a backslash is not made a LIKE, where a backslash is an escape.
 //!
 //! Such parts of an expression are hidden from it (`hidden_parts`), and shown again behind it.
 
@@ -158,6 +159,16 @@ fn hidden_operator(binary: BinaryExpr, schema: &DFSchema) -> Transformed<Expr> {
             let is_left = hide_compared(&mut left, schema);
             hide_compared(&mut right, schema) || is_left
         }
+        Operator::RegexMatch
+        | Operator::RegexNotMatch
+        | Operator::RegexIMatch
+        | Operator::RegexNotIMatch => {
+            let is_escaped = text_of(&right).is_some_and(|pattern| pattern.contains('\\'));
+            if is_escaped {
+                hide(&mut right, Kind::Constant);
+            }
+            is_escaped
+        }
         Operator::Multiply | Operator::Modulo => {
             let types = [left.get_type(schema), right.get_type(schema)];
             let is_decimal = |ty: &Result<DataType>| matches!(ty, Ok(DataType::Decimal128(..)));
@@ -293,6 +304,13 @@ fn is_of_bits(op: Operator) -> bool {
 
 fn is_bitwise(expr: &Expr) -> bool {
     matches!(expr, Expr::BinaryExpr(binary) if is_of_bits(binary.op))
+}
+
+fn text_of(expr: &Expr) -> Option<&str> {
+    match expr {
+        Expr::Literal(value, _) => value.try_as_str().flatten(),
+        _ => None,
+    }
 }
 
 /// Puts hidden parts back into the expressions of a node.
