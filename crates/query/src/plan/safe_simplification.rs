@@ -8,14 +8,15 @@
 //! - `x % 1` and `x * 0` of decimals are calculated. DataFusion makes 0 of the first, although it
 //!   is the fraction, and gives the second the digits of the zero.
 //! - A minus is not the complement of bits: `x & -x` and `-(x | y)` are calculated.
-//! - A cast in a comparison stays if it rounds, or makes NULL of a value; DataFusion drops it.
+//! - A cast in a comparison stays if it rounds, makes NULL of a value, or is to nanoseconds beside a
+//!   constant between two microseconds; DataFusion drops it.
 //! - A regular expression with a backslash is not made a LIKE, where a backslash is an escape.
 //!
 //! Such parts of an expression are hidden from it (`hidden_parts`), and shown again behind it.
 
 use std::sync::Arc;
 
-use datafusion::arrow::datatypes::DataType;
+use datafusion::arrow::datatypes::{DataType, TimeUnit};
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::common::{DFSchema, Result, ScalarValue};
 use datafusion::logical_expr::expr::{Between, BinaryExpr, Case, Cast, InList, ScalarFunction};
@@ -119,7 +120,7 @@ fn hidden_part(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
     match expr {
         Expr::BinaryExpr(binary) => Ok(hidden_operator(binary, schema)),
         Expr::Between(Between { mut expr, negated, mut low, mut high }) => {
-            let mut is_changed = false;
+            let mut is_changed = hide_finer(&mut expr, &[&low, &high], schema);
             for side in [&mut expr, &mut low, &mut high] {
                 is_changed |= hide_compared(side, schema);
             }
@@ -127,7 +128,9 @@ fn hidden_part(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
             Ok(Transformed::new_transformed(between, is_changed))
         }
         Expr::InList(mut list) => {
-            let is_changed = hide_compared(&mut list.expr, schema);
+            let constants = list.list.iter().collect::<Vec<_>>();
+            let is_finer = hide_finer(&mut list.expr, &constants, schema);
+            let is_changed = hide_compared(&mut list.expr, schema) || is_finer;
             Ok(Transformed::new_transformed(Expr::InList(list), is_changed))
         }
         Expr::Negative(mut inner) => {
@@ -156,8 +159,10 @@ fn hidden_operator(binary: BinaryExpr, schema: &DFSchema) -> Transformed<Expr> {
     let BinaryExpr { mut left, op, mut right } = binary;
     let is_changed = match op {
         op if compares(op) => {
-            let is_left = hide_compared(&mut left, schema);
-            hide_compared(&mut right, schema) || is_left
+            let mut is_changed = hide_finer(&mut left, &[&right], schema);
+            is_changed |= hide_finer(&mut right, &[&left], schema);
+            is_changed |= hide_compared(&mut left, schema);
+            hide_compared(&mut right, schema) || is_changed
         }
         Operator::RegexMatch
         | Operator::RegexNotMatch
@@ -206,6 +211,24 @@ fn hide_compared(side: &mut Expr, schema: &DFSchema) -> bool {
         return drop_sign_of_zero(value);
     }
     let is_hidden = loses_digits(side, schema);
+    if is_hidden {
+        hide(side, Kind::Apart);
+    }
+    is_hidden
+}
+
+/// Hides microseconds that are cast to nanoseconds, if one of the constants beside them has digits
+/// that microseconds have not, or is still to be calculated. Returns true if it does.
+fn hide_finer(side: &mut Expr, constants: &[&Expr], schema: &DFSchema) -> bool {
+    let Expr::Cast(Cast { expr, field }) = side else { return false };
+    let is_finer = matches!(field.data_type(), DataType::Timestamp(TimeUnit::Nanosecond, _))
+        && matches!(expr.get_type(schema), Ok(DataType::Timestamp(TimeUnit::Microsecond, _)));
+    let is_between = |constant: &&Expr| match constant {
+        Expr::Literal(ScalarValue::TimestampNanosecond(Some(nanos), _), _) => nanos % 1_000 != 0,
+        Expr::Literal(..) => false,
+        constant => !constant.any_column_refs(),
+    };
+    let is_hidden = is_finer && constants.iter().any(is_between);
     if is_hidden {
         hide(side, Kind::Apart);
     }
