@@ -310,9 +310,12 @@ pub(super) fn header_note(
 
 /// Returns true for a word that is a typical name of a column.
 fn looks_like_a_name(text: &[u8]) -> bool {
-    let is_start = |byte: &u8| byte.is_ascii_alphabetic() || *byte == b'_' || *byte >= 0x80;
-    let goes_on = |byte: &u8| is_start(byte) || byte.is_ascii_digit() || b" -.".contains(byte);
-    text.first().is_some_and(is_start) && text.len() <= 64 && text.iter().all(goes_on)
+    let text = String::from_utf8_lossy(text);
+    // In another encoding, it is refused as a name.
+    let is_start = |letter: char| letter.is_alphabetic() || "_\u{fffd}".contains(letter);
+    let goes_on = |letter: char| !letter.is_ascii() || letter.is_ascii_alphanumeric();
+    let is_part = |letter: char| goes_on(letter) || "_ -.".contains(letter);
+    text.starts_with(is_start) && text.len() <= 64 && text.chars().all(is_part)
 }
 
 /// The names in a header; an empty one becomes `f` and its position.

@@ -81,8 +81,8 @@ fn delimiters_are_found() {
 #[test]
 fn a_colon_is_part_of_a_text_unless_it_is_given() {
     for lines in ["00:1a:2b\n00:1b:3c\n", "10:00:00\n11:00:00\n", "a:b\n1:2\n", "::1\n::2\n"] {
-        let found = shown(sniff(lines.as_bytes(), &[], &OPTIONS));
-        assert_eq!(found.matches(':').count(), 1, "dialect-3: {found}");
+        let found = sniff(lines.as_bytes(), &[], &OPTIONS).expect("sniffed");
+        assert_ne!(found.dialect.delimiter, b':', "dialect-3: {lines:?}");
     }
     let given = SniffOptions { delimiter: Some(b':'), ..OPTIONS };
     check_with("a:b\n1:2\n", &given, ": header a:BIGINT b:BIGINT");
