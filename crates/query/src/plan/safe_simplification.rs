@@ -168,7 +168,7 @@ fn hidden_operator(binary: BinaryExpr, schema: &DFSchema) -> Transformed<Expr> {
         | Operator::RegexNotMatch
         | Operator::RegexIMatch
         | Operator::RegexNotIMatch => {
-            let is_escaped = text_of(&right).is_some_and(|pattern| pattern.contains('\\'));
+            let is_escaped = has_backslash(&right);
             if is_escaped {
                 hide(&mut right, Kind::Constant);
             }
@@ -329,10 +329,12 @@ fn is_bitwise(expr: &Expr) -> bool {
     matches!(expr, Expr::BinaryExpr(binary) if is_of_bits(binary.op))
 }
 
-fn text_of(expr: &Expr) -> Option<&str> {
-    match expr {
-        Expr::Literal(value, _) => value.try_as_str().flatten(),
-        _ => None,
+/// Returns true for a constant text with a backslash, which may be cast.
+fn has_backslash(pattern: &Expr) -> bool {
+    match pattern {
+        Expr::Literal(value, _) => value.try_as_str().flatten().is_some_and(|it| it.contains('\\')),
+        Expr::Cast(cast) => has_backslash(&cast.expr),
+        _ => false,
     }
 }
 
