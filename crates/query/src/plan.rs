@@ -93,7 +93,7 @@ use crate::timeseries::{ClauseRelations, TimeSeriesPlanner, designated};
 use crate::types::float_order;
 use crate::{functions, pg_catalog};
 use cache::NewPlan;
-use order::limits_in_table_order;
+use order::counted_in_table_order;
 use purpose::{Purpose, TargetRows as Rows};
 use query_text::{OutputNames, QueryText, RowLocks, parse_query};
 use rows::stored;
@@ -373,7 +373,7 @@ fn plan_with(
     let plan = set_keys::with_set_keys(plan, Keys::OfFloats)?;
     let plan = float_order::with_float_keys(plan)?;
     let plan = calculated_keys::with_calculated_keys(plan)?;
-    Ok(limits_in_table_order(plan)?)
+    Ok(counted_in_table_order(plan)?)
 }
 
 /// Returns the tables that a query names, those that views among them read, and the one that is

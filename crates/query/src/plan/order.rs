@@ -2,13 +2,16 @@
 //! sorted.
 //!
 //! - A plain scan or filter of a table, with projections and limits above it, returns rows in the
-//!   order of the table: as an answer, and below any LIMIT.
+//!   order of the table: as an answer, below any LIMIT, and below a window that has neither
+//!   PARTITION BY nor ORDER BY.
 //! - If a sort, or an operator that requires sorted input, needs the order of the designated
-//!   timestamp, ascending or descending, and only operators that keep the order stand between it
-//!   and the scan, the scan delivers that order and nothing is sorted.
+//!   timestamp, ascending or descending, and only filters and projections stand between it and the
+//!   scan, the scan delivers that order and nothing is sorted. All other operators may have been
+//!   planned for the order that their input had: first() of a scan in table order, a window, a
+//!   limit.
 //!
-//! Limits change the logical plan; sorts are found by a physical rule before all others, which see
-//! the order that the scan promises.
+//! Limits and windows change the logical plan; sorts are found by a physical rule before all
+//! others, which see the order that the scan promises.
 
 use std::sync::Arc;
 
@@ -17,10 +20,12 @@ use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::datasource::source::DataSourceExec;
 use datafusion::datasource::source_as_provider;
-use datafusion::logical_expr::{Limit, LogicalPlan, lit};
+use datafusion::logical_expr::{Expr, Limit, LogicalPlan, lit};
 use datafusion::physical_expr::{LexOrdering, OrderingRequirements};
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::execution_plan::replace_children_if_necessary;
+use datafusion::physical_plan::filter::FilterExec;
+use datafusion::physical_plan::projection::ProjectionExec;
 use datafusion::physical_plan::sorts::sort::SortExec;
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 
@@ -30,14 +35,17 @@ use crate::scan::{ScanOrder, ScanSource, ScanTable};
 /// More rows than there can be, to which the rows of an OFFSET can be added.
 const ALL_ROWS: i64 = i64::MAX / 4;
 
-/// Orders the scans below the limits of a plan: in a subquery too, the first rows are those of the
-/// table.
-pub(crate) fn limits_in_table_order(plan: LogicalPlan) -> Result<LogicalPlan> {
+/// Orders the scans below the limits and the windows of a plan: in a subquery too, the first rows
+/// are those of the table.
+pub(crate) fn counted_in_table_order(plan: LogicalPlan) -> Result<LogicalPlan> {
     let ordered = plan.transform_up_with_subqueries(|node| {
-        if !matches!(node, LogicalPlan::Limit(_)) {
-            return Ok(Transformed::no(node));
-        }
-        let node = with_fetch(node);
+        let node = match node {
+            LogicalPlan::Limit(_) => with_fetch(node),
+            LogicalPlan::Window(window) if window.window_expr.iter().any(is_unordered) => {
+                LogicalPlan::Window(window)
+            }
+            node => return Ok(Transformed::no(node)),
+        };
         // A limit from the end has ordered the scan below it backward.
         if node.exists(|node| Ok(is_ordered(node)))? {
             return Ok(Transformed::yes(node));
@@ -47,6 +55,17 @@ pub(crate) fn limits_in_table_order(plan: LogicalPlan) -> Result<LogicalPlan> {
         })
     })?;
     Ok(ordered.data)
+}
+
+/// Returns true for a window function over all rows in the order in which they come.
+fn is_unordered(function: &Expr) -> bool {
+    match function {
+        Expr::Alias(alias) => is_unordered(&alias.expr),
+        Expr::WindowFunction(call) => {
+            call.params.partition_by.is_empty() && call.params.order_by.is_empty()
+        }
+        _ => false,
+    }
 }
 
 /// Gives an OFFSET of sorted rows a LIMIT of all rows: DataFusion removes a sort below an OFFSET
@@ -138,7 +157,7 @@ fn in_order(
 }
 
 /// Returns the plan with the scan at its bottom in another order. `None` if there is no scan of
-/// ours, or an operator above it does not keep the order, or counts rows.
+/// ours, or an operator above it may depend on the order that it has.
 fn with_scan_order(
     plan: &Arc<dyn ExecutionPlan>,
     order: ScanOrder,
@@ -148,13 +167,12 @@ fn with_scan_order(
         let ordered = source.and_then(|source| source.with_order(order));
         return Ok(ordered.map(|source| DataSourceExec::from_data_source(source) as _));
     }
+    // These keep the order, and each row depends on no other row.
+    let is_independent = plan.is::<FilterExec>() || plan.is::<ProjectionExec>();
     let children = plan.children();
-    let ([child], [true]) = (children.as_slice(), plan.maintains_input_order().as_slice()) else {
+    let ([child], true, None) = (children.as_slice(), is_independent, plan.fetch()) else {
         return Ok(None);
     };
-    if plan.fetch().is_some() || plan.name().contains("Limit") {
-        return Ok(None);
-    }
     match with_scan_order(child, order)? {
         Some(child) => replace_children_if_necessary(Arc::clone(plan), vec![child]).map(Some),
         None => Ok(None),
