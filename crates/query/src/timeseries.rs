@@ -74,7 +74,7 @@ impl ExtensionPlanner for TimeSeriesPlanner {
         let node = node.as_any();
         let [input, ..] = inputs else { return Ok(None) };
         if let Some(limit) = node.downcast_ref::<LimitFromEnd>() {
-            return Ok(Some(limit.exec(Arc::clone(input))));
+            return limit.exec(Arc::clone(input)).map(Some);
         }
         if let Some(fill) = node.downcast_ref::<FillGaps>() {
             return Ok(Some(fill.exec(Arc::clone(input))));

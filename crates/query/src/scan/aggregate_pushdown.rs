@@ -110,6 +110,9 @@ pub(super) struct PushedAggregateExec {
 #[derive(Debug, Clone, Copy, Default)]
 struct OutputRows {
     is_descending: bool,
+    /// The place that the order declares for NULL: a bucket never is one, but DataFusion compares
+    /// the orders of columns that may be.
+    nulls_first: bool,
     /// Only with buckets.
     fetch: Option<usize>,
 }
@@ -119,7 +122,8 @@ impl PushedAggregateExec {
         let schema = Arc::clone(&plan.spec.schema);
         let order = bucket_of(&plan).map(|at| {
             let column = Arc::new(Column::new(schema.field(at).name(), at));
-            PhysicalSortExpr::new(column, SortOptions::new(rows.is_descending, false))
+            let options = SortOptions::new(rows.is_descending, rows.nulls_first);
+            PhysicalSortExpr::new(column, options)
         });
         let properties = PlanProperties::new(
             EquivalenceProperties::new_with_orderings(schema, order.map(|by| [by])),
@@ -253,7 +257,8 @@ impl ExecutionPlan for PushedAggregateExec {
         let Some(plan) = PushedAggregate::over(&self.plan.spec, self.source().clone())? else {
             return Ok(SortOrderPushdownResult::Unsupported);
         };
-        let rows = OutputRows { is_descending: key.options.descending, fetch: None };
+        let SortOptions { descending: is_descending, nulls_first } = key.options;
+        let rows = OutputRows { is_descending, nulls_first, fetch: None };
         let inner = Arc::new(PushedAggregateExec::new(plan, rows));
         Ok(SortOrderPushdownResult::Exact { inner })
     }

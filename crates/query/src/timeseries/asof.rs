@@ -282,8 +282,10 @@ impl ExecutionPlan for AsofExec {
         inputs.map(required).to_vec()
     }
 
+    /// Returns false for both sides: the properties have the order by time, and no other.
+    /// DataFusion would move a sort by further keys below this, and not find its order here.
     fn maintains_input_order(&self) -> Vec<bool> {
-        vec![true, false]
+        vec![false, false]
     }
 
     fn with_new_children(

@@ -15,7 +15,11 @@ use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder, UserDefinedLogicalNodeCore};
 use datafusion::physical_expr::{EquivalenceProperties, LexOrdering, Partitioning};
-use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType};
+use datafusion::physical_plan::execution_plan::{
+    Boundedness, EmissionType, replace_children_if_necessary,
+};
+use datafusion::physical_plan::projection::ProjectionExec;
+use datafusion::physical_plan::sorts::sort::SortExec;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties, PlanProperties};
 use futures::{StreamExt, stream};
@@ -24,6 +28,9 @@ use super::extension;
 use crate::operators::unary::{Unary, in_one_partition, unary};
 use crate::scan::order::in_table_order;
 use crate::scan::{ScanOrder, reversed};
+
+/// More rows than there can be, to which others can be added.
+const ALL_ROWS: usize = usize::MAX / 8;
 
 /// The direction in which the rows come in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd)]
@@ -93,13 +100,35 @@ impl LimitFromEnd {
     }
 
     /// Returns the operator of the node.
-    pub(crate) fn exec(&self, input: Arc<dyn ExecutionPlan>) -> Arc<dyn ExecutionPlan> {
-        let required = match self.direction {
+    pub(crate) fn exec(&self, input: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
+        let (limit, direction) = (self.limit, self.direction);
+        let required = match direction {
             Direction::Forward => input.output_ordering().cloned(),
             Direction::Backward => None,
         };
-        unary(input, LimitFromEndWork { limit: self.limit, direction: self.direction, required })
+        let input = match (direction, &required) {
+            (Direction::Forward, None) => with_lasting_sort(input)?,
+            _ => input,
+        };
+        Ok(unary(input, LimitFromEndWork { limit, direction, required }))
     }
+}
+
+/// Gives a sort whose keys are not columns of the plan a limit of all rows: nothing can require its
+/// order, and DataFusion removes a sort that nothing requires, unless it has a limit.
+fn with_lasting_sort(plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
+    if let Some(sort) = plan.downcast_ref::<SortExec>() {
+        return Ok(match sort.fetch() {
+            None => Arc::new(sort.with_fetch(Some(ALL_ROWS))),
+            Some(_) => plan,
+        });
+    }
+    let children = plan.children();
+    let ([input], true) = (children.as_slice(), plan.is::<ProjectionExec>()) else {
+        return Ok(plan);
+    };
+    let input = with_lasting_sort(Arc::clone(input))?;
+    replace_children_if_necessary(plan, vec![input])
 }
 
 impl UserDefinedLogicalNodeCore for LimitFromEnd {
@@ -195,8 +224,10 @@ impl Unary for LimitFromEndWork {
         self.required.clone()
     }
 
+    /// Returns false: the order of the rows is that of the properties, but no other order of the
+    /// input may take its place. DataFusion moves sorts below operators that keep any order.
     fn keeps_order(&self) -> bool {
-        self.direction == Direction::Forward
+        false
     }
 
     fn benefits_from_partitioning(&self) -> bool {
