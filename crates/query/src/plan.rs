@@ -40,6 +40,7 @@ mod float_joins;
 mod calculated_keys;
 mod distinct_counts;
 mod empty_unions;
+mod frames;
 mod final_forms;
 mod masked_keys;
 mod large_limits;

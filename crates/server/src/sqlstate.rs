@@ -38,6 +38,7 @@ pub(crate) fn of_query(error: &QueryError) -> &'static str {
         Condition::Cardinality => "21000",
         Condition::InvalidPattern => "2201B",
         Condition::InvalidEscape => "22019",
+        Condition::InvalidFrameSize => "22013",
         Condition::InvalidColumnReference => "42P10",
         Condition::DuplicateAlias => "42712",
         Condition::InvalidStatement => "42000",

@@ -73,6 +73,8 @@ pub enum Condition {
     InvalidPattern,
     /// The escape character of a pattern is invalid.
     InvalidEscape,
+    /// The length of a window frame is invalid.
+    InvalidFrameSize,
     /// An expression of ORDER BY, GROUP BY or LIMIT is not a column of the answer.
     InvalidColumnReference,
     /// Two tables of a query have the same name.
@@ -293,6 +295,7 @@ fn clause_condition(what: &ClauseProblem) -> Condition {
         | ClauseProblem::RowLock { .. }
         | ClauseProblem::PostgresPattern { .. } => Condition::FeatureNotSupported,
         ClauseProblem::RegexpPattern { .. } => Condition::InvalidPattern,
+        ClauseProblem::FrameSize => Condition::InvalidFrameSize,
         ClauseProblem::WidthBucket { .. }
         | ClauseProblem::ArgumentValue { .. }
         | ClauseProblem::FormatText { .. } => Condition::InvalidParameter,

@@ -220,6 +220,9 @@ pub enum ClauseProblem {
         /// The length as it is written.
         length: String,
     },
+    /// A length of a window frame is negative.
+    #[error("the length of a window frame must not be negative")]
+    FrameSize,
     /// A function would make more than memory is for.
     #[error("`{function}` would make more than {mebibytes} MiB of values at a time")]
     ValuesTooLarge {

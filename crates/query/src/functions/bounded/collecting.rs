@@ -21,7 +21,7 @@ pub(crate) fn collects_values(name: &str) -> bool {
 }
 
 /// Window functions that need a value, which DataFusion accepts without one.
-const OF_VALUE: [&str; 3] = ["first_value", "last_value", "nth_value"];
+pub(crate) const OF_VALUE: [&str; 3] = ["first_value", "last_value", "nth_value"];
 
 /// Refuses an aggregate that keeps too many values for each row, and a function without its
 /// value.

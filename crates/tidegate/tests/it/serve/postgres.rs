@@ -164,6 +164,11 @@ fn errors_have_their_number_and_their_place() {
             ("SELECT * FROM t a, t a", "42712", None),
             ("SELECT (SELECT x FROM long_sequence(2))", "21000", None),
             ("SELECT 'a' ~ '('", "2201B", None),
+            (
+                "SELECT sum(n) OVER (ORDER BY ts RANGE INTERVAL '-1 day' PRECEDING) FROM t",
+                "22013",
+                None,
+            ),
             ("SELECT s ~ '(a{1000}){1000}' FROM (SELECT 'a' || random() AS s)", "54000", None),
             ("SELECT 1 UNION SELECT 1, 2", "42601", None),
             ("SET client_encoding = 'LATIN1'", "22023", Some(5)),

@@ -1,0 +1,219 @@
+//! Frames of windows whose bounds DataFusion would compare wrongly.
+//!
+//! - The start of a frame is not behind its end. DataFusion refuses such a frame, or counts its
+//!   rows as negative; in PostgreSQL it has no rows, except that a row whose key of RANGE is NULL
+//!   has all of these.
+//! - DataFusion compares two lengths of time by their months, then their days, then their time:
+//!   their hours become days, so that 36 hours are more than a day. If the months decide which of
+//!   two lengths is longer, the frame is refused.
+//! - A negative length is refused, as in PostgreSQL.
+
+use std::sync::Arc;
+
+use datafusion::arrow::datatypes::IntervalMonthDayNano;
+use datafusion::common::tree_node::{Transformed, TreeNode};
+use datafusion::common::{DFSchema, Result, ScalarValue};
+use datafusion::logical_expr::expr::{WindowFunction, WindowFunctionParams};
+use datafusion::logical_expr::expr_rewriter::NamePreserver;
+use datafusion::logical_expr::{
+    Expr, ExprSchemable, LogicalPlan, WindowFrame, WindowFrameBound, WindowFrameUnits,
+    WindowFunctionDefinition,
+};
+
+use crate::error::{ClauseProblem, Error};
+use crate::functions::bounded::collecting::OF_VALUE;
+
+const NANOS_PER_DAY: i128 = 86_400_000_000_000;
+/// The days of a month where a length has a sign.
+const MONTH_DAYS: i128 = 30;
+const MONTH_DAYS_MIN: i128 = 28;
+const MONTH_DAYS_MAX: i128 = 31;
+/// More rows than there are before any row.
+const ALL_ROWS: u64 = 1 << 62;
+
+/// Rewrites the frames of a node of windows, whose bounds have got their types.
+pub(super) fn with_ordered_bounds(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
+    let LogicalPlan::Window(window) = &plan else { return Ok(Transformed::no(plan)) };
+    let schema = Arc::clone(window.input.schema());
+    let names = NamePreserver::new(&plan);
+    plan.map_expressions(|expr| {
+        let saved = names.save(&expr);
+        let changed = expr.transform_up(|expr| with_ordered_frame(expr, &schema))?;
+        let is_changed = changed.transformed;
+        Ok(if is_changed { changed.update_data(|expr| saved.restore(expr)) } else { changed })
+    })
+}
+
+fn with_ordered_frame(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
+    let Expr::WindowFunction(mut call) = expr else { return Ok(Transformed::no(expr)) };
+    match change_of(&call.params.window_frame)? {
+        Change::None => return Ok(Transformed::no(Expr::WindowFunction(call))),
+        Change::Bounds { start, end } => {
+            call.params.window_frame.start_bound = start;
+            call.params.window_frame.end_bound = end;
+        }
+        Change::Empty => match nullable_key(&call.params, schema)? {
+            Some(key) => leave_nulls(&mut call, key)?,
+            None => {
+                let before = WindowFrameBound::Preceding(ScalarValue::UInt64(Some(ALL_ROWS)));
+                let frame = WindowFrame::new_bounds(WindowFrameUnits::Rows, before.clone(), before);
+                call.params.window_frame = frame;
+            }
+        },
+    }
+    Ok(Transformed::yes(Expr::WindowFunction(call)))
+}
+
+/// The change of a frame.
+enum Change {
+    None,
+    /// Other bounds of the same meaning.
+    Bounds {
+        start: WindowFrameBound,
+        end: WindowFrameBound,
+    },
+    /// The frame has no rows.
+    Empty,
+}
+
+fn change_of(frame: &WindowFrame) -> Result<Change> {
+    use WindowFrameBound::{CurrentRow, Following, Preceding};
+    let (start, end) = (&frame.start_bound, &frame.end_bound);
+    match (start, end) {
+        // DataFusion refuses these, as PostgreSQL does.
+        (CurrentRow | Following(_), Preceding(_)) | (Following(_), CurrentRow) => Ok(Change::None),
+        _ => match (Distance::of(start)?, Distance::of(end)?) {
+            (Some(from), Some(to)) => match from.is_before(to) {
+                Some(false) => Ok(Change::Empty),
+                // DataFusion compares two bounds on one side, and begins with their months.
+                Some(true) if from.months <= to.months || !is_one_side(start, end) => {
+                    Ok(changed_bounds(start, end))
+                }
+                _ => {
+                    let feature = "RANGE between a length in months and one in days that is \
+                                   about as long";
+                    Err(Error::NotSupported { position: None, feature }.into())
+                }
+            },
+            _ => {
+                let is_empty = match (start, end) {
+                    (Preceding(from), Preceding(to)) => !from.is_null() && from < to,
+                    (Following(from), Following(to)) => !to.is_null() && to < from,
+                    _ => false,
+                };
+                Ok(if is_empty { Change::Empty } else { Change::None })
+            }
+        },
+    }
+}
+
+fn is_one_side(start: &WindowFrameBound, end: &WindowFrameBound) -> bool {
+    use WindowFrameBound::{Following, Preceding};
+    matches!((start, end), (Preceding(_), Preceding(_)) | (Following(_), Following(_)))
+}
+
+/// Returns the bounds with days in place of hours.
+fn changed_bounds(start: &WindowFrameBound, end: &WindowFrameBound) -> Change {
+    let (new_start, new_end) = (in_days(start), in_days(end));
+    if new_start == *start && new_end == *end {
+        return Change::None;
+    }
+    Change::Bounds { start: new_start, end: new_end }
+}
+
+fn in_days(bound: &WindowFrameBound) -> WindowFrameBound {
+    let changed = |length: &ScalarValue| match length {
+        ScalarValue::IntervalMonthDayNano(Some(length)) => {
+            let nanos = nanos_of(length);
+            let days = i32::try_from(nanos.div_euclid(NANOS_PER_DAY));
+            let rest = i64::try_from(nanos.rem_euclid(NANOS_PER_DAY));
+            let length = match (days, rest) {
+                (Ok(days), Ok(rest)) => IntervalMonthDayNano::new(length.months, days, rest),
+                // So many days are beyond all times, and so is the length as it is.
+                _ => *length,
+            };
+            ScalarValue::IntervalMonthDayNano(Some(length))
+        }
+        length => length.clone(),
+    };
+    match bound {
+        WindowFrameBound::Preceding(length) => WindowFrameBound::Preceding(changed(length)),
+        WindowFrameBound::CurrentRow => WindowFrameBound::CurrentRow,
+        WindowFrameBound::Following(length) => WindowFrameBound::Following(changed(length)),
+    }
+}
+
+/// The distance in time of a bound from the current row: behind it if it is positive.
+#[derive(Debug, Clone, Copy)]
+struct Distance {
+    months: i128,
+    nanos: i128,
+}
+
+impl Distance {
+    /// Returns the distance of a bound; `None` if it is none in time.
+    fn of(bound: &WindowFrameBound) -> Result<Option<Distance>> {
+        let (sign, length) = match bound {
+            WindowFrameBound::CurrentRow => return Ok(Some(Distance { months: 0, nanos: 0 })),
+            WindowFrameBound::Preceding(length) => (-1, length),
+            WindowFrameBound::Following(length) => (1, length),
+        };
+        let ScalarValue::IntervalMonthDayNano(Some(length)) = length else { return Ok(None) };
+        let (months, nanos) = (i128::from(length.months), nanos_of(length));
+        if months * MONTH_DAYS * NANOS_PER_DAY + nanos < 0 {
+            return Err(Error::Clause { position: None, what: ClauseProblem::FrameSize }.into());
+        }
+        Ok(Some(Distance { months: sign * months, nanos: sign * nanos }))
+    }
+
+    /// Returns true if it is at another one or before that, and false if it is behind that; `None`
+    /// if some rows differ from others.
+    fn is_before(self, other: Distance) -> Option<bool> {
+        let (months, nanos) = (other.months - self.months, other.nanos - self.nanos);
+        let of_days = |days: i128| months * days * NANOS_PER_DAY + nanos;
+        let signs = [MONTH_DAYS_MIN, MONTH_DAYS_MAX].map(|days| 0 <= of_days(days));
+        (signs[0] == signs[1]).then_some(signs[0])
+    }
+}
+
+fn nanos_of(length: &IntervalMonthDayNano) -> i128 {
+    i128::from(length.days) * NANOS_PER_DAY + i128::from(length.nanoseconds)
+}
+
+/// Returns the key of a frame of RANGE, if it can be NULL.
+fn nullable_key(params: &WindowFunctionParams, schema: &DFSchema) -> Result<Option<Expr>> {
+    match params.order_by.first() {
+        Some(key)
+            if params.window_frame.units == WindowFrameUnits::Range
+                && key.expr.nullable(schema)? =>
+        {
+            Ok(Some(key.expr.clone()))
+        }
+        _ => Ok(None),
+    }
+}
+
+/// Makes the frame one of the rows with the same key, of which an aggregate takes those with NULL.
+fn leave_nulls(call: &mut WindowFunction, key: Expr) -> Result<()> {
+    let current = WindowFrameBound::CurrentRow;
+    call.params.window_frame =
+        WindowFrame::new_bounds(WindowFrameUnits::Range, current.clone(), current);
+    match &call.fun {
+        WindowFunctionDefinition::AggregateUDF(_) => {
+            let is_null = key.is_null();
+            let filter = match call.params.filter.take() {
+                Some(filter) => filter.and(is_null),
+                None => is_null,
+            };
+            call.params.filter = Some(Box::new(filter));
+            Ok(())
+        }
+        WindowFunctionDefinition::WindowUDF(function) if OF_VALUE.contains(&function.name()) => {
+            let feature = "a value of a RANGE frame that ends before it starts, over a column that \
+                           can be NULL,";
+            Err(Error::NotSupported { position: None, feature }.into())
+        }
+        // The others do not read the frame.
+        WindowFunctionDefinition::WindowUDF(_) => Ok(()),
+    }
+}
