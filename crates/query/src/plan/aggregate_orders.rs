@@ -3,6 +3,8 @@
 //! - The first order of an aggregation is that of the rows below it, as DataFusion has it. A call
 //!   with another order sorts its rows itself (`functions::own_order`): DataFusion refuses
 //!   different orders, or reverses one.
+//! - Beside `first` and `last`, which take the rows as the table has them, that is the order of the
+//!   table, and every call with an ORDER BY sorts its rows itself.
 //! - `array_agg` and `string_agg` of DISTINCT values sort themselves. The key is the argument, as
 //!   PostgreSQL demands: the two are compared here, before any rule rewrites one of them.
 //!
@@ -13,8 +15,10 @@ use datafusion::arrow::compute::SortOptions;
 use datafusion::common::Result;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::logical_expr::expr::AggregateFunction;
-use datafusion::logical_expr::{Expr, LogicalPlan, SortExpr};
+use datafusion::logical_expr::utils::AggregateOrderSensitivity;
+use datafusion::logical_expr::{AggregateUDF, Expr, LogicalPlan, SortExpr};
 
+use super::first_last::called;
 use crate::functions::{sorted_by_itself, sorting_distinct_values};
 
 /// The aggregates whose rows must come in order.
@@ -26,31 +30,32 @@ const OF_DISTINCT_VALUES: [&str; 2] = ["array_agg", "string_agg"];
 /// Lets the aggregates of a whole plan sort themselves where they must.
 pub(super) fn with_own_orders(plan: LogicalPlan) -> Result<LogicalPlan> {
     plan.transform_up_with_subqueries(|node| {
-        if !matches!(node, LogicalPlan::Aggregate(_)) {
-            return Ok(Transformed::no(node));
-        }
-        let mut first = None;
+        let LogicalPlan::Aggregate(aggregate) = &node else { return Ok(Transformed::no(node)) };
+        let is_of_table = aggregate.aggr_expr.iter().any(|expr| called(expr).is_some());
+        let mut first = is_of_table.then(Vec::new);
         // The names of the calls stay the same, and so does the schema.
         node.map_expressions(|expr| expr.transform_up(|expr| Ok(with_own_order(expr, &mut first))))
     })
     .data()
 }
 
-/// Wraps a call that sorts itself. `first` is the order of the rows below.
+/// Wraps a call that sorts itself. `first` is the order of the rows below: no keys stand for that
+/// of the table.
 fn with_own_order(expr: Expr, first: &mut Option<Vec<SortExpr>>) -> Transformed<Expr> {
     let AggregateFunction { func, params } = match expr {
         Expr::AggregateFunction(call) => call,
         expr => return Transformed::no(expr),
     };
     let name = func.name();
+    let is_of_table = first.as_ref().is_some_and(Vec::is_empty);
     let other = if params.order_by.is_empty() {
         None
-    } else if params.distinct {
+    } else if params.distinct && OF_DISTINCT_VALUES.contains(&name) {
         let options = options_by_argument(&params.args, &params.order_by);
-        options
-            .filter(|_| OF_DISTINCT_VALUES.contains(&name))
-            .map(|options| sorting_distinct_values(&func, options))
-    } else if !OF_SORTED_ROWS.contains(&name) {
+        options.map(|options| sorting_distinct_values(&func, options))
+    } else if is_of_table && sorts_rows(&func) {
+        Some(sorted_by_itself(&func))
+    } else if params.distinct || !OF_SORTED_ROWS.contains(&name) {
         None
     } else {
         let first = first.get_or_insert_with(|| params.order_by.clone());
@@ -60,6 +65,16 @@ fn with_own_order(expr: Expr, first: &mut Option<Vec<SortExpr>>) -> Transformed<
         Some(func) => Transformed::yes(Expr::AggregateFunction(AggregateFunction { func, params })),
         None => Transformed::no(Expr::AggregateFunction(AggregateFunction { func, params })),
     }
+}
+
+/// Returns true for an aggregate for whose ORDER BY DataFusion sorts the rows below.
+fn sorts_rows(func: &AggregateUDF) -> bool {
+    let sensitivity = func.order_sensitivity();
+    let sorts = matches!(
+        sensitivity,
+        AggregateOrderSensitivity::HardRequirement | AggregateOrderSensitivity::SoftRequirement
+    );
+    sorts && !func.supports_within_group_clause()
 }
 
 /// Returns the options of the first key, if it is the first argument, and all keys are arguments.

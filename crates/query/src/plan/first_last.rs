@@ -31,7 +31,8 @@ pub(crate) fn resolve_first_last(plan: LogicalPlan) -> Result<LogicalPlan> {
         let node = node.map_children(|child| {
             let (child, is_plain) = in_table_order(child, ScanOrder::Forward)?;
             if is_plain {
-                // With an order, DataFusion would take any of equal times.
+                // With an order, DataFusion would take any of equal times. No other aggregate
+                // sorts the rows below (`aggregate_orders`), and no sort turns the scan (`order`).
                 order.clear();
             }
             Ok(Transformed::yes(child))
@@ -48,7 +49,7 @@ pub(crate) fn resolve_first_last(plan: LogicalPlan) -> Result<LogicalPlan> {
 }
 
 /// Returns the name of the function of ours that an expression calls.
-fn called(expr: &Expr) -> Option<&'static str> {
+pub(super) fn called(expr: &Expr) -> Option<&'static str> {
     let mut name = None;
     // The closure never fails.
     let _ = expr.exists(|expr| {
