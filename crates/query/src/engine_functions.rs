@@ -24,7 +24,7 @@ use crate::account::check_canceled;
 use crate::context::{StatementContext, named};
 use crate::engine_functions::numbers::{number_function, number_functions};
 use crate::functions::lists::{LIST_CONTAINS, LIST_LENGTH, LIST_OVERLAPS};
-use crate::functions::postgres::{SIMILAR_PATTERN, TRUNC_YEARS, moment};
+use crate::functions::postgres::{SIMILAR_PATTERN, moment};
 use crate::functions::random::{random_function, random_functions};
 use crate::functions::template::{Template, Zoned};
 use crate::functions::time::AT_TIME_ZONE;
@@ -228,7 +228,7 @@ pub(crate) fn our_functions(
     let mut scalars = SCALARS.clone();
     // No query can call these by their names.
     scalars.retain(|name, _| {
-        let unnamed = [AT_TIME_ZONE, WHOLE_DAY, SIMILAR_PATTERN, TRUNC_YEARS];
+        let unnamed = [AT_TIME_ZONE, WHOLE_DAY, SIMILAR_PATTERN];
         let of_lists = [LIST_CONTAINS, LIST_OVERLAPS, LIST_LENGTH];
         !unnamed.contains(&name.as_str()) && !of_lists.contains(&name.as_str())
     });

@@ -10,6 +10,7 @@ mod regexp;
 pub(crate) mod lists;
 mod signed;
 mod parts;
+pub(crate) mod date_trunc;
 mod date_diff;
 pub(crate) mod random;
 pub(crate) mod time;
@@ -59,7 +60,7 @@ pub(crate) use joined::moving_texts;
 pub(crate) use lists::{LIST_CONTAINS, LIST_LENGTH, LIST_OVERLAPS};
 pub(crate) use moving::moving;
 pub(crate) use own_order::{sorted_by_itself, sorting_distinct_values};
-pub(crate) use postgres::{SIMILAR_PATTERN, TRUNC_YEARS};
+pub(crate) use postgres::SIMILAR_PATTERN;
 pub(crate) use regexp::pattern_text;
 pub(crate) use rounded::with_known_type;
 pub(crate) use time::AT_TIME_ZONE;
@@ -82,7 +83,7 @@ pub(crate) static SCALARS: LazyLock<HashMap<String, Arc<ScalarUDF>>> = LazyLock:
         lists::list_functions(),
         signed::signed_functions(),
         parts::part_functions(),
-        vec![whole_day(), date_diff::date_diff()],
+        vec![whole_day(), date_diff::date_diff(), date_trunc::date_trunc()],
     ];
     all.into_iter().flatten().flat_map(named).collect()
 });

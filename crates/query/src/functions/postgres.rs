@@ -44,17 +44,13 @@ const FROZEN_AGE: i32 = i32::MAX;
 /// query can write.
 pub(crate) const SIMILAR_PATTERN: &str = "similar pattern";
 
-/// The name of `date_trunc` to a decade, a century or a millennium, which no query can write.
-pub(crate) const TRUNC_YEARS: &str = "date_trunc years";
-
-const FUNCTIONS: [(&str, Kind); 8] = [
+const FUNCTIONS: [(&str, Kind); 7] = [
     ("to_char", Kind::ToChar),
     ("age", Kind::Age),
     ("make_timestamp", Kind::MakeTimestamp),
     ("div", Kind::Div),
     ("width_bucket", Kind::WidthBucket),
     ("format", Kind::Format),
-    (TRUNC_YEARS, Kind::TruncYears),
     (SIMILAR_PATTERN, Kind::Similar),
 ];
 
@@ -66,8 +62,6 @@ enum Kind {
     Div,
     WidthBucket,
     Format,
-    /// `date_trunc` to a decade, a century or a millennium.
-    TruncYears,
     Similar,
 }
 
@@ -96,7 +90,6 @@ impl Kind {
             Kind::Div => (2..=2, "two numbers"),
             Kind::WidthBucket => (4..=4, "a number, two bounds and a count"),
             Kind::Format => (1..=usize::MAX, "a format and its values"),
-            Kind::TruncYears => (2..=2, "a unit and a time"),
             Kind::Similar => (1..=2, "a pattern and perhaps its escape sign"),
         }
     }
@@ -182,10 +175,6 @@ impl ScalarUDFImpl for PostgresFunction {
                 (0..4).try_for_each(|at| argument(at, &is_number))?;
                 DataType::Int32
             }
-            Kind::TruncYears => {
-                argument(1, &|ty| is_time(ty) || is_text(ty))?;
-                micros_type()
-            }
             Kind::Format | Kind::Similar => DataType::Utf8View,
         })
     }
@@ -239,7 +228,6 @@ impl ScalarUDFImpl for PostgresFunction {
             Kind::Div => div(&arrays)?,
             Kind::WidthBucket => width_buckets(&arrays)?,
             Kind::Format => formatted(&arrays)?,
-            Kind::TruncYears => truncated_years(&arrays)?,
             Kind::Similar => similar_patterns(&arrays)?,
         };
         match is_scalar {
@@ -466,26 +454,6 @@ fn width_bucket(x: f64, low: f64, high: f64, count: i64) -> Result<i32> {
     #[expect(clippy::cast_possible_truncation, reason = "below the count")]
     let bucket = (share * f64::from(count)) as i32;
     Ok(bucket.min(count - 1) + 1)
-}
-
-fn truncated_years(arrays: &[ArrayRef]) -> Result<ArrayRef> {
-    let units = cast(&arrays[0], &DataType::Utf8View)?;
-    let truncate = |(unit, instant): (Option<&str>, Option<i64>)| -> Result<Option<i64>> {
-        let (Some(unit), Some(instant)) = (unit, instant) else { return Ok(None) };
-        let year = moment(instant).year;
-        // Centuries begin with the year 1.
-        let first = match unit.to_ascii_lowercase().as_str() {
-            "decade" => year.div_euclid(10) * 10,
-            "century" => (year - 1).div_euclid(100) * 100 + 1,
-            "millennium" => (year - 1).div_euclid(1_000) * 1_000 + 1,
-            _ => return plan_err!("date_trunc does not know '{unit}'"),
-        };
-        let days = CivilDate { year: first, month: 1, day: 1 }.to_days();
-        days.checked_mul(PER_DAY).map(Some).ok_or_else(out_of_range)
-    };
-    let instants = micros(&arrays[1])?;
-    let truncated = units.as_string_view().iter().zip(instants.iter()).map(truncate);
-    Ok(cast(&truncated.collect::<Result<Int64Array>>()?, &micros_type())?)
 }
 
 fn similar_patterns(arrays: &[ArrayRef]) -> Result<ArrayRef> {

@@ -410,6 +410,7 @@ mod tests {
         check("to_char", &[None, None], &[]);
         check("date_trunc", &[None, None], &[]);
         check("date_trunc", &[None, TS], &[Text, Timestamp]);
+        check("date_trunc", &[None, None, None], &[Text, Timestamp, Text]);
         check("generate_series", &[INT, None], &[Int4, Int4]);
         check("generate_series", &[TS, None, None], &[Timestamp, Timestamp, Interval]);
         check("generate_series", &[None, None, None], &[]);

@@ -43,7 +43,7 @@ mod tests {
     use crate::engine_functions::engine_functions;
     use crate::functions::{
         AGGREGATES, AT_TIME_ZONE, LIST_CONTAINS, LIST_LENGTH, LIST_OVERLAPS, SCALARS,
-        SIMILAR_PATTERN, TRUNC_YEARS,
+        SIMILAR_PATTERN,
     };
     use crate::pg_catalog::catalog_functions;
     use crate::plan::query_text::REWRITTEN_CALLS;
@@ -54,15 +54,8 @@ mod tests {
     /// Returns the functions of the registry, by kind and name.
     fn registered() -> BTreeSet<(&'static str, String)> {
         let state = SessionStateBuilder::new().with_default_features().build();
-        let unnamed = [
-            AT_TIME_ZONE,
-            WHOLE_DAY,
-            SIMILAR_PATTERN,
-            TRUNC_YEARS,
-            LIST_CONTAINS,
-            LIST_LENGTH,
-            LIST_OVERLAPS,
-        ];
+        let unnamed =
+            [AT_TIME_ZONE, WHOLE_DAY, SIMILAR_PATTERN, LIST_CONTAINS, LIST_LENGTH, LIST_OVERLAPS];
         let named = |name: &&String| !unnamed.contains(&name.as_str());
         let scalars = SCALARS.keys().filter(named).chain(state.scalar_functions().keys());
         let scalars = scalars.cloned().chain(engine_functions().map(str::to_owned));

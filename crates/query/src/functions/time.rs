@@ -710,7 +710,7 @@ fn is_instant(ty: &DataType) -> bool {
     matches!(ty, DataType::Timestamp(_, Some(_)))
 }
 
-fn instant_type(unit: TimeUnit) -> DataType {
+pub(super) fn instant_type(unit: TimeUnit) -> DataType {
     let unit = match unit {
         TimeUnit::Micros => ArrowUnit::Microsecond,
         TimeUnit::Nanos => ArrowUnit::Nanosecond,

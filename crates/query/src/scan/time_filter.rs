@@ -16,6 +16,7 @@ use datafusion::logical_expr::{Expr, Operator};
 use tidegate_model::time::{TIMESTAMP_MAX, TIMESTAMP_MIN};
 use tidegate_model::{PartitionUnit, TimeRange, TimeUnit, Timestamp};
 
+use crate::functions::date_trunc::TruncUnit;
 use crate::functions::time;
 use crate::functions::time::{TimeStep, dateadd_step, floor_grid};
 use crate::types::bucket::Grid;
@@ -298,11 +299,6 @@ impl TimeColumn<'_> {
                 (grid.start(index), grid.start(index + 1))
             }
         };
-        // Before 1970 DataFusion's date_trunc rounds up for some units, so that the condition
-        // itself must be evaluated there.
-        if !matches!(periods, Periods::Grid(_)) && start <= 0 {
-            return None;
-        }
         Some(i128::from(if start == instant { start } else { next }) * worth)
     }
 
@@ -332,14 +328,14 @@ fn ceil(value: i128, of: i128) -> i128 {
 
 /// Returns the periods of `date_trunc`.
 fn truncation(period: &str) -> Option<Periods> {
-    Some(match period.to_ascii_lowercase().as_str() {
-        "second" => Periods::Seconds(1),
-        "minute" => Periods::Seconds(60),
-        "hour" => Periods::Seconds(3_600),
-        "day" => Periods::Calendar(PartitionUnit::Day),
-        "week" => Periods::Calendar(PartitionUnit::Week),
-        "month" => Periods::Calendar(PartitionUnit::Month),
-        "year" => Periods::Calendar(PartitionUnit::Year),
+    Some(match TruncUnit::parse(period)? {
+        TruncUnit::Second => Periods::Seconds(1),
+        TruncUnit::Minute => Periods::Seconds(60),
+        TruncUnit::Hour => Periods::Seconds(3_600),
+        TruncUnit::Day => Periods::Calendar(PartitionUnit::Day),
+        TruncUnit::Week => Periods::Calendar(PartitionUnit::Week),
+        TruncUnit::Month => Periods::Calendar(PartitionUnit::Month),
+        TruncUnit::Year => Periods::Calendar(PartitionUnit::Year),
         _ => return None,
     })
 }
@@ -398,7 +394,6 @@ fn intersected(left: &[TimeRange], right: &[TimeRange]) -> Vec<TimeRange> {
 
 #[cfg(test)]
 mod tests {
-    use datafusion::functions::datetime::expr_fn::date_trunc;
     use datafusion::logical_expr::{cast, col, lit, not};
 
     use super::*;
@@ -513,21 +508,30 @@ mod tests {
     fn periods_become_ranges() {
         const DAY: i64 = 86_400_000_000;
         let day = || cast(col("ts"), DataType::Date32);
+        let date_trunc = |unit: &str, time: Expr| {
+            let function = crate::functions::scalar_function("date_trunc").expect("it is there");
+            Expr::ScalarFunction(ScalarFunction::new_udf(function, vec![lit(unit), time]))
+        };
         let date = |days| lit(ScalarValue::Date32(Some(days)));
         check(day().eq(date(2)), &format!("{}..{}", 2 * DAY, 3 * DAY));
         check(day().gt(date(2)), &format!("{}..+", 3 * DAY));
         check(day().lt_eq(date(2)), &format!("-..{}", 3 * DAY));
-        check(day().eq(date(-2)), "-..+ and more");
-        let hour = || date_trunc(lit("hour"), col("ts"));
+        check(day().eq(date(-2)), &format!("{}..{}", -2 * DAY, -DAY));
+        let hour = || date_trunc("hour", col("ts"));
         const HOUR: i64 = 3_600_000_000;
         check(hour().eq(at(HOUR)), &format!("{HOUR}..{}", 2 * HOUR));
         check(hour().eq(at(HOUR + 1)), "");
         check(hour().gt_eq(at(HOUR + 1)), &format!("{}..+", 2 * HOUR));
         check(hour().lt(at(HOUR + 1)), &format!("-..{}", 2 * HOUR));
         check(hour().lt(at(HOUR)), &format!("-..{HOUR}"));
-        check(hour().lt(at(0)), "-..+ and more");
-        let january = date_trunc(lit("Month"), col("ts")).eq(at(31 * DAY));
-        check(january, &format!("{}..{}", 31 * DAY, 59 * DAY));
-        check(date_trunc(lit("hour"), day()).eq(at(HOUR)), "-..+ and more");
+        check(hour().lt(at(0)), "-..0");
+        check(hour().eq(at(-HOUR)), &format!("{}..0", -HOUR));
+        let february = date_trunc("Months", col("ts")).eq(at(31 * DAY));
+        check(february, &format!("{}..{}", 31 * DAY, 59 * DAY));
+        check(
+            date_trunc("week", col("ts")).eq(at(-3 * DAY)),
+            &format!("{}..{}", -3 * DAY, 4 * DAY),
+        );
+        check(date_trunc("hour", day()).eq(at(HOUR)), "");
     }
 }

@@ -121,7 +121,6 @@ const FIXED: &[&str] = &[
     "statement_timestamp",
     "localtimestamp",
     "make_timestamp",
-    "date_trunc years",
     "div",
     "width_bucket",
     "bitwise xor",

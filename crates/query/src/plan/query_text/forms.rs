@@ -9,8 +9,6 @@
 //! - forms-5. A number of many digits that is cast to DECIMAL is a text, with all of its digits: as
 //!   a number it would be a DOUBLE.
 //! - forms-6. `user` is a column in a query with a FROM, and else the login.
-//! - forms-7. `date_trunc(unit, time, zone)` takes the time for an instant, truncates the local
-//!   time of the zone, and is an instant again.
 
 use std::collections::HashSet;
 use std::ops::ControlFlow;
@@ -26,8 +24,8 @@ use datafusion::sql::sqlparser::parser::Parser;
 use super::column_lists::unnest_series_of_columns;
 use super::equal_lists::tell_equal_lists_apart;
 use crate::functions::{
-    AT_TIME_ZONE, LIST_CONTAINS, LIST_LENGTH, LIST_OVERLAPS, SIMILAR_PATTERN, TRUNC_YEARS,
-    is_postgres_pattern, pattern_text,
+    AT_TIME_ZONE, LIST_CONTAINS, LIST_LENGTH, LIST_OVERLAPS, SIMILAR_PATTERN, is_postgres_pattern,
+    pattern_text,
 };
 use crate::pg_catalog::names_catalog;
 use crate::sql::call::call_of;
@@ -427,24 +425,8 @@ fn other_call(call: &Function) -> Option<Expr> {
             Some(call_of("unnest", [call_of("string_to_array", args)]))
         }
         ("timezone", [zone, time]) => Some(in_zone(time.clone(), zone.clone())),
-        ("date_trunc", [unit, time, zone]) => Some(truncated_in_zone(unit, time, zone)),
-        ("date_trunc", [unit, time])
-            if text_of(unit).is_some_and(|unit| {
-                ["decade", "century", "millennium"].contains(&unit.to_ascii_lowercase().as_str())
-            }) =>
-        {
-            Some(call_of(TRUNC_YEARS, [unit.clone(), time.clone()]))
-        }
         _ => None,
     }
-}
-
-/// Returns `date_trunc(unit, time, zone)` (forms-7).
-fn truncated_in_zone(unit: &Expr, time: &Expr, zone: &Expr) -> Expr {
-    let local = call_of("to_timezone", [time.clone(), zone.clone()]);
-    let mut start = call_of("date_trunc", [unit.clone(), local]);
-    rewrite_form(&mut start);
-    call_of(AT_TIME_ZONE, [start, zone.clone()])
 }
 
 /// Returns `timestamp_sequence(start, step)`: for row n of the query, the time n - 1 steps in

@@ -20,8 +20,10 @@ use tidegate_filter::aggregate::{ZoneRows, ZoneValues};
 use tidegate_model::layout::Zone;
 use tidegate_model::{ColumnType, SegmentId, TimeUnit};
 use tidegate_storage::SymbolTable;
+use tidegate_storage::segment::arrow_type;
 
 use crate::error::Error;
+use crate::functions::date_trunc::TruncUnit;
 use crate::functions::sample_bucket::{bucket_grid, bucket_stride};
 use crate::scan::ScanSource;
 use crate::scan::aggregate_pushdown::integers::{from_integers, integers_of};
@@ -116,7 +118,8 @@ impl Key {
         let snapshot = &source.read.snapshot;
         let designated = &snapshot.schema.columns()[source.read.output[at]];
         let ColumnType::Timestamp(unit) = designated.ty else { return Ok(None) };
-        let is_time = matches!(ty, DataType::Timestamp(..) | DataType::Date32);
+        // A decade of nanoseconds is a time of microseconds.
+        let is_time = ty == DataType::Date32 || ty == arrow_type(designated.ty);
         if snapshot.schema.designated() != Some(designated.id) || !is_time {
             return Ok(None);
         }
@@ -524,18 +527,7 @@ fn bucketed(expr: &Arc<dyn PhysicalExpr>) -> Option<(usize, i128)> {
             Some((column(args.get(1)?)?, least_nanos(stride)))
         }
         "date_trunc" => {
-            let unit = text(0)?.to_lowercase();
-            let nanos = match unit.as_str() {
-                "second" => 1_000_000_000,
-                "minute" => 60_000_000_000,
-                "hour" => 3_600_000_000_000,
-                "day" => DAY,
-                "week" => 7 * DAY,
-                "month" => 28 * DAY,
-                "quarter" => 90 * DAY,
-                "year" => 365 * DAY,
-                _ => return None,
-            };
+            let nanos = TruncUnit::parse(&text(0)?)?.least_nanos();
             Some((column(args.get(1).filter(|_| args.len() == 2)?)?, nanos))
         }
         "date_bin" => {
