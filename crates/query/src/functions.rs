@@ -11,6 +11,7 @@ pub(crate) mod lists;
 mod signed;
 mod parts;
 pub(crate) mod date_trunc;
+mod date_bin;
 mod date_diff;
 pub(crate) mod random;
 pub(crate) mod time;
@@ -83,7 +84,7 @@ pub(crate) static SCALARS: LazyLock<HashMap<String, Arc<ScalarUDF>>> = LazyLock:
         lists::list_functions(),
         signed::signed_functions(),
         parts::part_functions(),
-        vec![whole_day(), date_diff::date_diff(), date_trunc::date_trunc()],
+        vec![whole_day(), date_diff::date_diff(), date_trunc::date_trunc(), date_bin::date_bin()],
     ];
     all.into_iter().flatten().flat_map(named).collect()
 });

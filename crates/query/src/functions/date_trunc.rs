@@ -218,23 +218,17 @@ impl ScalarUDFImpl for DateTrunc {
         if !is_text(unit) || !args.get(2).is_none_or(is_text) {
             return no_match(args);
         }
-        let micros = || DataType::Timestamp(ArrowUnit::Microsecond, None);
-        let time = match time {
-            DataType::Timestamp(ArrowUnit::Nanosecond, _) => time.clone(),
-            DataType::Timestamp(_, zone) => {
-                DataType::Timestamp(ArrowUnit::Microsecond, zone.clone())
-            }
-            DataType::Date32 | DataType::Date64 | DataType::Null => micros(),
-            text if text.is_string() => text.clone(),
+        let is_other = matches!(
+            time,
             DataType::Interval(_)
-            | DataType::Duration(_)
-            | DataType::Time32(_)
-            | DataType::Time64(_)
-                if !is_zoned =>
-            {
-                time.clone()
-            }
-            _ => return no_match(args),
+                | DataType::Duration(_)
+                | DataType::Time32(_)
+                | DataType::Time64(_)
+        );
+        let time = match time_type(time) {
+            Some(time) => time,
+            None if is_other && !is_zoned => time.clone(),
+            None => return no_match(args),
         };
         let text = || DataType::Utf8View;
         Ok(if is_zoned { vec![text(), time, text()] } else { vec![text(), time] })
@@ -371,13 +365,13 @@ fn truncated(constants: &[ScalarValue], times: &ArrayRef, ty: &DataType) -> Resu
     let times = counts(times, of)?;
     let out_of_range = || DataFusionError::from(problem(ClauseProblem::TimeRange));
     let starts = match zone.filter(|zone| *zone != Zone::Fixed(0)) {
-        Some(zone) => times.try_unary::<_, Int64Type, _>(|time| {
+        Some(zone) => times.try_unary::<_, Int64Type, DataFusionError>(|time| {
             unit.start_in(zone, time, of).ok_or_else(out_of_range)
         })?,
         None => {
             // Times that follow each other mostly lie in the same unit.
             let latest = Cell::new((0, 0));
-            times.try_unary::<_, Int64Type, _>(|time| {
+            times.try_unary::<_, Int64Type, DataFusionError>(|time| {
                 let (start, end) = latest.get();
                 if start <= time && time < end {
                     return Ok(start);
@@ -404,8 +398,22 @@ fn truncated_intervals(name: &str, unit: TruncUnit, lengths: &ArrayRef) -> Resul
     Ok(Arc::new(cut.into_iter().collect::<IntervalMonthDayNanoArray>()))
 }
 
-/// Returns times as their counts of a unit.
-fn counts(times: &ArrayRef, of: TimeUnit) -> Result<Int64Array> {
+/// Returns the type that an argument has in a function of times: a text is parsed by the function
+/// itself. `None` if the type is none of times.
+pub(super) fn time_type(ty: &DataType) -> Option<DataType> {
+    Some(match ty {
+        DataType::Timestamp(ArrowUnit::Nanosecond, _) => ty.clone(),
+        DataType::Timestamp(_, zone) => DataType::Timestamp(ArrowUnit::Microsecond, zone.clone()),
+        DataType::Date32 | DataType::Date64 | DataType::Null => {
+            DataType::Timestamp(ArrowUnit::Microsecond, None)
+        }
+        text if text.is_string() => text.clone(),
+        _ => return None,
+    })
+}
+
+/// Returns times, or their texts, as counts of a unit.
+pub(super) fn counts(times: &ArrayRef, of: TimeUnit) -> Result<Int64Array> {
     if times.data_type().is_string() {
         let texts = cast(times, &DataType::Utf8View)?;
         let ty = ColumnType::Timestamp(of);

@@ -4,7 +4,6 @@
 //!   `julian`; all others are integers, as in DataFusion. An interval has the parts that it is
 //!   written with.
 //! - `log(x)` is `log10(x)`: the quotient of two logarithms is not 3 for 1000.
-//! - `date_bin` of a TIMESTAMP has a value for any time of the type.
 //! - A value that PostgreSQL refuses is refused: `chr(0)`, the year 0.
 
 use std::sync::Arc;
@@ -15,11 +14,10 @@ use datafusion::arrow::array::{
 use datafusion::arrow::compute::cast;
 use datafusion::arrow::datatypes::{
     DataType, Field, FieldRef, Float64Type, Int64Type, IntervalMonthDayNano,
-    IntervalMonthDayNanoType, IntervalUnit, TimeUnit, TimestampMicrosecondType,
+    IntervalMonthDayNanoType, TimeUnit,
 };
-use datafusion::arrow::error::ArrowError;
 use datafusion::common::{Result, ScalarValue, internal_err, plan_err};
-use datafusion::functions::datetime::{date_bin, date_part, make_date};
+use datafusion::functions::datetime::{date_part, make_date};
 use datafusion::functions::math::{log, log10};
 use datafusion::functions::string::{chr, to_hex};
 use datafusion::logical_expr::expr::ScalarFunction;
@@ -45,7 +43,6 @@ enum Kind {
     Log,
     Chr,
     ToHex,
-    DateBin,
     MakeDate,
 }
 
@@ -60,7 +57,6 @@ pub(crate) fn part_functions() -> Vec<ScalarUDF> {
         (log(), Kind::Log),
         (chr(), Kind::Chr),
         (to_hex(), Kind::ToHex),
-        (date_bin(), Kind::DateBin),
         (make_date(), Kind::MakeDate),
     ]
     .map(function)
@@ -246,12 +242,6 @@ impl ScalarUDFImpl for Corrected {
                 let ty = args.return_field.data_type();
                 by_rows(numbers, args.number_rows, |numbers| Ok(cast(&hex(numbers), ty)?))
             }
-            (Kind::DateBin, [ColumnarValue::Scalar(stride), times, origin @ ..]) => {
-                match bin(stride, times, origin.first()) {
-                    Some(bin) => by_rows(times, args.number_rows, |times| binned(bin, times)),
-                    None => self.inner.invoke_with_args(args),
-                }
-            }
             _ => self.inner.invoke_with_args(args),
         }
     }
@@ -264,50 +254,6 @@ fn has_zero(numbers: &ColumnarValue, rows: usize) -> Result<bool> {
     }
     let numbers = cast(&numbers.to_array(rows)?, &DataType::Int64)?;
     Ok(numbers.as_primitive::<Int64Type>().iter().any(|it| it == Some(0)))
-}
-
-/// Bins of a width in microseconds, and the start of one of them.
-#[derive(Debug, Clone, Copy)]
-struct Bin {
-    width: i64,
-    origin: i64,
-}
-
-/// Returns the bins of TIMESTAMPs, if their width is a constant of days and time.
-fn bin(stride: &ScalarValue, times: &ColumnarValue, origin: Option<&ColumnarValue>) -> Option<Bin> {
-    let micros = DataType::Timestamp(TimeUnit::Microsecond, None);
-    let stride = stride.cast_to(&DataType::Interval(IntervalUnit::MonthDayNano)).ok()?;
-    let ScalarValue::IntervalMonthDayNano(Some(stride)) = stride else { return None };
-    let origin = match origin {
-        None => 0,
-        Some(ColumnarValue::Scalar(origin)) => {
-            let is_whole = !matches!(origin, ScalarValue::TimestampNanosecond(Some(it), _)
-                if it % 1_000 != 0);
-            match origin.cast_to(&micros).ok().filter(|_| is_whole)? {
-                ScalarValue::TimestampMicrosecond(Some(origin), _) => origin,
-                _ => return None,
-            }
-        }
-        Some(ColumnarValue::Array(_)) => return None,
-    };
-    let width = i64::from(stride.days).checked_mul(PER_DAY)?;
-    let width = width.checked_add(stride.nanoseconds / 1_000)?;
-    let is_plain = stride.months == 0 && stride.nanoseconds % 1_000 == 0 && 0 < width;
-    (is_plain && times.data_type() == micros).then_some(Bin { width, origin })
-}
-
-fn binned(bin: Bin, times: &ArrayRef) -> Result<ArrayRef> {
-    let micros = times.as_primitive::<TimestampMicrosecondType>();
-    let start = |time: i64| {
-        let from_origin = i128::from(time) - i128::from(bin.origin);
-        let width = i128::from(bin.width);
-        i64::try_from(from_origin.div_euclid(width) * width + i128::from(bin.origin))
-    };
-    let out_of_range = |_| Error::Clause { position: None, what: ClauseProblem::TimeRange };
-    let starts = micros.try_unary::<_, TimestampMicrosecondType, _>(|time| {
-        start(time).map_err(|error| ArrowError::from_external_error(Box::new(out_of_range(error))))
-    });
-    Ok(Arc::new(starts?.with_data_type(times.data_type().clone())))
 }
 
 /// Refuses weeks and days of a year for an interval, which has none.

@@ -642,17 +642,22 @@ fn interval_of_text(expr: &Expr, schema: &DFSchema) -> Option<Expr> {
         .then(|| intervals::cast_text(text, on_bad_text))
 }
 
-/// Converts the origin of `date_bin`, if there is one, to nanoseconds: with any other, DataFusion
-/// takes the time for nanoseconds too.
-fn date_bin_values(mut args: Vec<Expr>, schema: &DFSchema) -> PlanResult<Vec<Expr>> {
-    let [_, time, origin] = args.as_slice() else { return Ok(args) };
-    if !matches!(type_in(time, schema), Some(ColumnType::Timestamp(_))) {
-        return Ok(args);
-    }
-    let origin = as_type_of(origin.clone(), time, schema)?;
-    let nanos = arrow_type(ColumnType::Timestamp(TimeUnit::Nanos));
-    args[2] = if origin.get_type(schema)? == nanos { origin } else { cast(origin, nanos) };
-    Ok(args)
+/// Converts the texts among the arguments of `date_bin`: the width to an interval, and constants to
+/// times, so that an error has its place.
+fn date_bin_values(args: Vec<Expr>, schema: &DFSchema) -> PlanResult<Vec<Expr>> {
+    const NANOS: ColumnType = ColumnType::Timestamp(TimeUnit::Nanos);
+    let is_fine = args.get(1).is_some_and(|time| type_in(time, schema) == Some(NANOS));
+    let ty = if is_fine { NANOS } else { ColumnType::Timestamp(TimeUnit::Micros) };
+    let converted = |(at, arg): (usize, Expr)| -> PlanResult<Expr> {
+        if at == 0 {
+            let is_text = arg.get_type(schema)?.is_string();
+            return Ok(if is_text { intervals::cast_text(&arg, OnBadText::Fail) } else { arg });
+        }
+        let time = |text| Some(value_of_text(text, ty)?.map_err(bad_text(text, ty)));
+        let time = text_of(&arg).and_then(time).transpose()?;
+        Ok(time.map_or(arg, lit))
+    };
+    args.into_iter().enumerate().map(converted).collect()
 }
 
 /// Converts a value to one whose distinct values DataFusion can estimate, with the same number of
