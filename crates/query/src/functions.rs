@@ -11,7 +11,7 @@ pub(crate) mod lists;
 mod signed;
 mod parts;
 pub(crate) mod date_trunc;
-mod date_bin;
+pub(crate) mod date_bin;
 mod date_diff;
 pub(crate) mod random;
 pub(crate) mod time;

@@ -16,19 +16,24 @@ use datafusion::arrow::compute::cast;
 use datafusion::arrow::datatypes::{
     DataType, Field, FieldRef, Int64Type, IntervalMonthDayNano, IntervalUnit, TimeUnit as ArrowUnit,
 };
-use datafusion::common::{DataFusionError, Result, ScalarValue, internal_err, plan_err};
+use datafusion::common::{DFSchema, DataFusionError, Result, ScalarValue, internal_err, plan_err};
 use datafusion::functions::datetime::date_bin as time_of_day_bin;
 use datafusion::logical_expr::sort_properties::{ExprProperties, SortProperties};
 use datafusion::logical_expr::{
-    ColumnarValue, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
-    Volatility,
+    ColumnarValue, Expr, ExprSchemable, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF,
+    ScalarUDFImpl, Signature, Volatility, lit,
 };
-use tidegate_model::TimeUnit;
 use tidegate_model::time::CivilDate;
+use tidegate_model::{ColumnType, TimeUnit};
 
 use super::date_trunc::{counts, time_type};
 use super::time::months_later;
 use crate::error::{ClauseProblem, Error};
+use crate::types::casts::OnBadText;
+use crate::types::coercion::{bad_text, text_of};
+use crate::types::expression_type::type_in;
+use crate::types::intervals;
+use crate::types::literal::value_of_text;
 
 const USAGE: &str = "date_bin takes an interval, a time, and perhaps the start of a bin";
 const PER_DAY: i128 = 86_400_000_000_000;
@@ -36,6 +41,24 @@ const PER_DAY: i128 = 86_400_000_000_000;
 /// Returns the function `date_bin`.
 pub(crate) fn date_bin() -> ScalarUDF {
     ScalarUDF::new_from_impl(DateBin { signature: Signature::user_defined(Volatility::Immutable) })
+}
+
+/// Converts the texts among the arguments of `date_bin`: the width to an interval, and constants to
+/// times, so that an error has its place.
+pub(crate) fn with_values(args: Vec<Expr>, schema: &DFSchema) -> Result<Vec<Expr>> {
+    const NANOS: ColumnType = ColumnType::Timestamp(TimeUnit::Nanos);
+    let is_fine = args.get(1).is_some_and(|time| type_in(time, schema) == Some(NANOS));
+    let ty = if is_fine { NANOS } else { ColumnType::Timestamp(TimeUnit::Micros) };
+    let converted = |(at, arg): (usize, Expr)| -> Result<Expr> {
+        if at == 0 {
+            let is_text = arg.get_type(schema)?.is_string();
+            return Ok(if is_text { intervals::cast_text(&arg, OnBadText::Fail) } else { arg });
+        }
+        let time = |text| Some(value_of_text(text, ty)?.map_err(bad_text(text, ty)));
+        let time = text_of(&arg).and_then(time).transpose()?;
+        Ok(time.map_or(arg, lit))
+    };
+    args.into_iter().enumerate().map(converted).collect()
 }
 
 #[derive(Debug, PartialEq, Eq, Hash)]

@@ -23,7 +23,7 @@ use datafusion::logical_expr::planner::{
 use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{Expr, ExprSchemable, LogicalPlan, Operator, Union, cast, lit, not};
 use datafusion::sql::sqlparser::ast::BinaryOperator;
-use tidegate_model::{ColumnType, TimeRange, TimeUnit};
+use tidegate_model::{ColumnType, TimeRange};
 use tidegate_storage::segment::arrow_type;
 
 use super::known_aggregates::{known_aggregate, known_window_function};
@@ -34,6 +34,7 @@ use super::window_keys::by_sort_keys;
 use super::{bitwise, list_calls, numbered};
 use crate::account::check_canceled;
 use crate::error::{Error, TextProblem};
+use crate::functions::date_bin::with_values;
 use crate::functions::{check_window, power, untyped, with_known_type};
 use crate::names::LIST_MARK;
 use crate::plan::fine_times::compare_lengths_or_times;
@@ -42,7 +43,9 @@ use crate::types::aggregate_cast_names::{plain_cast, with_named_casts, with_name
 use crate::types::casts::{
     OnBadText, cast_value, integer_range, short_text, special_cast, text_length,
 };
-use crate::types::coercion::{as_type_of, bad_text, count_type, is_time, literal, text_of};
+use crate::types::coercion::{
+    as_type_of, bad_text, count_type, dates_to_times, is_time, literal, text_of,
+};
 use crate::types::decimal_constants::are_mixed;
 use crate::types::expression_type::type_in;
 use crate::types::literal::{integer_of, time_value, type_of, value_of_text};
@@ -63,11 +66,12 @@ impl ExprPlanner for OperatorPlanner {
         schema: &DFSchema,
     ) -> PlanResult<PlannerResult<RawBinaryExpr>> {
         check_canceled()?;
-        let RawBinaryExpr { op, left, right } = expr;
+        let RawBinaryExpr { op, mut left, mut right } = expr;
         if is_in_operator(&op) {
             return in_text(left, right, schema).map(PlannerResult::Planned);
         }
         if let Some(op) = distinct_operator(&op) {
+            dates_to_times([&mut left, &mut right], schema);
             let (left, right) = intervals::as_durations(left, right, schema);
             let left = as_type_of(left, &right, schema)?;
             let right = as_type_of(right, &left, schema)?;
@@ -115,7 +119,8 @@ impl ExprPlanner for OperatorPlanner {
 }
 
 fn comparison(expr: RawBinaryExpr, schema: &DFSchema) -> PlanResult<PlannerResult<RawBinaryExpr>> {
-    let RawBinaryExpr { op, left, right } = expr;
+    let RawBinaryExpr { op, mut left, mut right } = expr;
+    dates_to_times([&mut left, &mut right], schema);
     let (left, right) = intervals::as_durations(left, right, schema);
     let left = as_type_of(left, &right, schema)?;
     let left = intervals::text_as_length(left, &right, schema)?;
@@ -131,14 +136,15 @@ fn comparison(expr: RawBinaryExpr, schema: &DFSchema) -> PlanResult<PlannerResul
 
 /// Returns a comparison that a rule makes, as if the query contained it.
 pub(super) fn compared_in(
-    left: Expr,
+    mut left: Expr,
     op: Operator,
-    right: Expr,
+    mut right: Expr,
     schema: &DFSchema,
 ) -> PlanResult<Expr> {
     if !compares(op) {
         return Ok(binary(left, op, right));
     }
+    dates_to_times([&mut left, &mut right], schema);
     let (left, right) = intervals::as_durations(left, right, schema);
     let left = as_type_of(left, &right, schema)?;
     let right = as_type_of(right, &left, schema)?;
@@ -158,16 +164,17 @@ pub(super) fn binary(left: Expr, op: Operator, right: Expr) -> Expr {
 
 /// Converts an operator that is no comparison.
 fn arithmetic(expr: RawBinaryExpr, schema: &DFSchema) -> PlanResult<PlannerResult<RawBinaryExpr>> {
-    let RawBinaryExpr { op, left, right } = expr;
+    let RawBinaryExpr { op, mut left, right } = expr;
     match op {
         BinaryOperator::Plus | BinaryOperator::Minus => {
             // `ts - '2025-01-01'`
-            let right = match type_in(&left, schema) {
+            let mut right = match type_in(&left, schema) {
                 Some(time) if is_time(time) && text_of(&right).is_some() => {
                     as_type_of(right, &left, schema)?
                 }
                 _ => right,
             };
+            dates_to_times([&mut left, &mut right], schema);
             let moved = match (type_in(&left, schema), type_in(&right, schema)) {
                 (Some(time), Some(number)) if is_time(time) && number.is_integer() => {
                     Some(move_time(left.clone(), &op, right.clone(), time))
@@ -501,7 +508,7 @@ fn call_values(call: ScalarFunction, schema: &DFSchema) -> PlanResult<Transforme
         }),
         "date_bin" => {
             let ScalarFunction { func, args } = call;
-            let args = date_bin_values(args, schema)?;
+            let args = with_values(args, schema)?;
             Ok(Transformed::yes(Expr::ScalarFunction(ScalarFunction { func, args })))
         }
         name if expression_type::gives_one(name) => {
@@ -511,7 +518,8 @@ fn call_values(call: ScalarFunction, schema: &DFSchema) -> PlanResult<Transforme
         }
         "make_array" => {
             let ScalarFunction { func, args } = call;
-            let args = intervals::unify(args, schema);
+            let mut args = intervals::unify(args, schema);
+            dates_to_times(&mut args, schema);
             Ok(Transformed::yes(Expr::ScalarFunction(ScalarFunction { func, args })))
         }
         "array_to_string" => list_calls::with_texts(call, schema),
@@ -529,9 +537,10 @@ fn case_values(case: Case, schema: &DFSchema) -> PlanResult<Expr> {
     let mut results = decimals::of_one_type(intervals::unify(results, schema), schema);
     let else_expr = results.split_off(count).pop().map(Box::new);
     let (expr, whens) = match expr {
-        Some(expr) => {
+        Some(mut expr) => {
             let as_it = |when| as_type_of(when, &expr, schema);
-            let whens = whens.into_iter().map(as_it).collect::<PlanResult<Vec<_>>>()?;
+            let mut whens = whens.into_iter().map(as_it).collect::<PlanResult<Vec<_>>>()?;
+            dates_to_times(std::iter::once(expr.as_mut()).chain(&mut whens), schema);
             let finer = |when: &Expr| compare_lengths_or_times(&expr, Operator::Eq, when, schema);
             if whens.iter().any(|when| finer(when).is_some()) {
                 let asked = |when: Expr| {
@@ -609,13 +618,14 @@ pub(super) fn compares(op: Operator) -> bool {
 }
 
 fn between_values(between: Between, schema: &DFSchema) -> PlanResult<Expr> {
-    let Between { expr, negated, low, high } = between;
+    let Between { mut expr, negated, low, high } = between;
     let as_it = |bound: Expr| {
         let bound = intervals::text_as_length(as_type_of(bound, &expr, schema)?, &expr, schema)?;
         check_comparable(&expr, "BETWEEN", &bound, schema)?;
         PlanResult::Ok(Box::new(bound))
     };
-    let (low, high) = (as_it(*low)?, as_it(*high)?);
+    let (mut low, mut high) = (as_it(*low)?, as_it(*high)?);
+    dates_to_times([expr.as_mut(), low.as_mut(), high.as_mut()], schema);
     let bound = |op, bound: &Expr| compare(&expr, op, bound, schema);
     let (from, to) = (bound(Operator::GtEq, &low), bound(Operator::LtEq, &high));
     if from.is_none() && to.is_none() {
@@ -640,24 +650,6 @@ fn interval_of_text(expr: &Expr, schema: &DFSchema) -> Option<Expr> {
     let is_interval = matches!(field.data_type(), DataType::Interval(_));
     (is_interval && text.get_type(schema).is_ok_and(is_text))
         .then(|| intervals::cast_text(text, on_bad_text))
-}
-
-/// Converts the texts among the arguments of `date_bin`: the width to an interval, and constants to
-/// times, so that an error has its place.
-fn date_bin_values(args: Vec<Expr>, schema: &DFSchema) -> PlanResult<Vec<Expr>> {
-    const NANOS: ColumnType = ColumnType::Timestamp(TimeUnit::Nanos);
-    let is_fine = args.get(1).is_some_and(|time| type_in(time, schema) == Some(NANOS));
-    let ty = if is_fine { NANOS } else { ColumnType::Timestamp(TimeUnit::Micros) };
-    let converted = |(at, arg): (usize, Expr)| -> PlanResult<Expr> {
-        if at == 0 {
-            let is_text = arg.get_type(schema)?.is_string();
-            return Ok(if is_text { intervals::cast_text(&arg, OnBadText::Fail) } else { arg });
-        }
-        let time = |text| Some(value_of_text(text, ty)?.map_err(bad_text(text, ty)));
-        let time = text_of(&arg).and_then(time).transpose()?;
-        Ok(time.map_or(arg, lit))
-    };
-    args.into_iter().enumerate().map(converted).collect()
 }
 
 /// Converts a value to one whose distinct values DataFusion can estimate, with the same number of

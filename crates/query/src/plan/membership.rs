@@ -14,12 +14,13 @@ use datafusion::logical_expr::expr::{InList, InSubquery};
 use datafusion::logical_expr::type_coercion::binary::comparison_coercion;
 use datafusion::logical_expr::utils::disjunction;
 use datafusion::logical_expr::{Expr, ExprSchemable, LogicalPlanBuilder, Operator, cast, lit, not};
-use tidegate_model::ColumnType;
+use tidegate_model::{ColumnType, TimeUnit};
+use tidegate_storage::segment::arrow_type;
 
 use crate::error::{ClauseProblem, Error};
 use crate::plan::fine_times::compare_lengths_or_times;
 use crate::plan::per_row::per_row;
-use crate::types::coercion::as_type_of;
+use crate::types::coercion::{as_type_of, dates_to_times};
 use crate::types::expression_type::type_in;
 use crate::types::literal::{integer_of, type_of};
 use crate::types::{decimals, float_order, intervals};
@@ -53,7 +54,8 @@ pub(super) fn in_values(list: InList, schema: &DFSchema) -> PlanResult<Expr> {
         let value = as_type_of(value, &expr, schema)?;
         intervals::text_as_length(value, &expr, schema)
     };
-    let list = list.into_iter().map(convert_one).collect::<PlanResult<Vec<_>>>()?;
+    let mut list = list.into_iter().map(convert_one).collect::<PlanResult<Vec<_>>>()?;
+    dates_to_times(std::iter::once(expr.as_mut()).chain(&mut list), schema);
     for value in &list {
         check_comparable(&expr, "IN", value, schema)?;
     }
@@ -109,7 +111,8 @@ fn in_floats(value: Expr, list: Vec<Expr>, schema: &DFSchema) -> (Expr, Vec<Expr
     (key(value), list.into_iter().map(key).collect())
 }
 
-/// Converts `x IN (SELECT y ..)` with a DECIMAL and a DOUBLE to two DOUBLEs.
+/// Converts `x IN (SELECT y ..)` with a DECIMAL and a DOUBLE to two DOUBLEs, and with a DATE and a
+/// TIMESTAMP to two TIMESTAMPs.
 pub(super) fn in_subquery(inside: InSubquery, schema: &DFSchema) -> PlanResult<Transformed<Expr>> {
     let InSubquery { mut expr, mut subquery, negated } = inside;
     let field = subquery.subquery.schema().field(0);
@@ -124,20 +127,30 @@ pub(super) fn in_subquery(inside: InSubquery, schema: &DFSchema) -> PlanResult<T
     }
     let is_float = |ty| matches!(ty, Some(ColumnType::Float32 | ColumnType::Float64));
     let is_decimal = |ty| matches!(ty, Some(ColumnType::Decimal { .. }));
-    let is_changed = match (is_decimal(left), is_decimal(right)) {
-        (true, _) if is_float(right) => {
-            *expr = cast(*expr, DataType::Float64);
-            true
-        }
-        (_, true) if is_float(left) => {
-            let column = Expr::Column(subquery.subquery.schema().columns()[0].clone());
-            let doubles = LogicalPlanBuilder::from(Arc::unwrap_or_clone(subquery.subquery))
-                .project([cast(column, DataType::Float64)])?;
-            subquery.subquery = Arc::new(doubles.build()?);
-            true
-        }
-        _ => false,
+    let is_time = |ty| matches!(ty, Some(ColumnType::Timestamp(_)));
+    let is_date = |ty: Option<ColumnType>| ty == Some(ColumnType::Date);
+    let timestamp = arrow_type(ColumnType::Timestamp(TimeUnit::Micros));
+    let (value_type, column_type) = if is_decimal(left) && is_float(right) {
+        (Some(DataType::Float64), None)
+    } else if is_decimal(right) && is_float(left) {
+        (None, Some(DataType::Float64))
+    } else if is_date(left) && is_time(right) {
+        (Some(timestamp), None)
+    } else if is_date(right) && is_time(left) {
+        (None, Some(timestamp))
+    } else {
+        (None, None)
     };
+    let is_changed = value_type.is_some() || column_type.is_some();
+    if let Some(ty) = value_type {
+        *expr = cast(*expr, ty);
+    }
+    if let Some(ty) = column_type {
+        let column = Expr::Column(subquery.subquery.schema().columns()[0].clone());
+        let converted = LogicalPlanBuilder::from(Arc::unwrap_or_clone(subquery.subquery))
+            .project([cast(column, ty)])?;
+        subquery.subquery = Arc::new(converted.build()?);
+    }
     let inside = Expr::InSubquery(InSubquery { expr, subquery, negated });
     Ok(if is_changed { Transformed::yes(inside) } else { Transformed::no(inside) })
 }

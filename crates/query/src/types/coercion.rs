@@ -1,11 +1,12 @@
-//! Coercion of one literal to the type of its neighbour: text to a value, an integer to a time.
+//! Coercion of one literal to the type of its neighbour: text to a value, an integer to a time, and
+//! a DATE beside a TIMESTAMP to one.
 //!
 //! Not here: the operators and forms that need it (`plan::coerce`).
 
-use datafusion::arrow::datatypes::Field;
+use datafusion::arrow::datatypes::{DataType, Field};
 use datafusion::common::metadata::FieldMetadata;
 use datafusion::common::{DFSchema, Result as PlanResult, ScalarValue};
-use datafusion::logical_expr::{Expr, cast, lit};
+use datafusion::logical_expr::{Expr, ExprSchemable, cast, lit};
 use tidegate_model::{Column, ColumnId, ColumnType, TimeUnit};
 use tidegate_storage::segment::{arrow_field, arrow_type};
 
@@ -50,6 +51,32 @@ pub(crate) fn as_type_of(expr: Expr, other: &Expr, schema: &DFSchema) -> PlanRes
     }
     let is_number = type_in(&expr, schema).is_some_and(ColumnType::is_integer);
     Ok(if is_number { time_of(expr, ty) } else { expr })
+}
+
+/// Makes a TIMESTAMP of each DATE among values that are compared or subtracted, if one of them is a
+/// TIMESTAMP: DataFusion makes nanoseconds of both, which end in 2262.
+pub(crate) fn dates_to_times<'e>(
+    values: impl IntoIterator<Item = &'e mut Expr>,
+    schema: &DFSchema,
+) {
+    let is_date = |value: &Expr| type_in(value, schema) == Some(ColumnType::Date);
+    let is_time = |value: &Expr| {
+        matches!(type_in(value, schema), Some(ColumnType::Timestamp(_)))
+            || matches!(value.get_type(schema), Ok(DataType::Timestamp(..)))
+    };
+    let values = values.into_iter().collect::<Vec<_>>();
+    if !values.iter().any(|it| is_date(it)) || !values.iter().any(|it| is_time(it)) {
+        return;
+    }
+    let timestamp = arrow_type(ColumnType::Timestamp(TimeUnit::Micros));
+    for value in values.into_iter().filter(|it| is_date(it)) {
+        let date = std::mem::replace(value, lit(ScalarValue::Null));
+        let known = match &date {
+            Expr::Literal(day, _) => day.cast_to(&timestamp).ok(),
+            _ => None,
+        };
+        *value = known.map_or_else(|| cast(date, timestamp.clone()), lit);
+    }
 }
 
 /// Returns a constant of a type, UUID and IPV4 included.
