@@ -42,6 +42,7 @@ mod distinct_counts;
 mod empty_unions;
 mod frames;
 mod final_forms;
+mod time_texts;
 mod masked_keys;
 mod large_limits;
 mod tables;

@@ -47,7 +47,7 @@ use crate::types::coercion::{
     as_type_of, bad_text, count_type, dates_to_times, is_time, literal, text_of,
 };
 use crate::types::decimal_constants::are_mixed;
-use crate::types::expression_type::type_in;
+use crate::types::expression_type::{type_beside, type_in};
 use crate::types::literal::{integer_of, time_value, type_of, value_of_text};
 use crate::types::time_text::{TimeScale, parse_interval};
 use crate::types::wide_numbers::{wide_operator, widened_floats};
@@ -168,7 +168,7 @@ fn arithmetic(expr: RawBinaryExpr, schema: &DFSchema) -> PlanResult<PlannerResul
     match op {
         BinaryOperator::Plus | BinaryOperator::Minus => {
             // `ts - '2025-01-01'`
-            let mut right = match type_in(&left, schema) {
+            let mut right = match type_beside(&left, schema) {
                 Some(time) if is_time(time) && text_of(&right).is_some() => {
                     as_type_of(right, &left, schema)?
                 }

@@ -28,6 +28,7 @@ use super::null_keys::{ELIMINATE_CROSS_JOIN, EXTRACT_EQUIJOIN, NullKeys};
 use super::order::OrderedScans;
 use super::safe_filter_pushdown::{PUSH_DOWN_FILTER, SafeFilterPushdown};
 use super::safe_simplification::{SIMPLIFY, SafeSimplification};
+use super::time_texts::TimeTexts;
 use crate::account::check_canceled;
 use crate::functions::{Stage, bound_functions_of};
 use crate::scan::AggregatePushdown;
@@ -39,7 +40,8 @@ pub(crate) fn analyzer_rules() -> Vec<Arc<dyn AnalyzerRule + Send + Sync>> {
 }
 
 /// Returns the rules of an optimizer, which end with the statement, and before and behind them
-/// the rule that wraps functions (bounded-3).
+/// the rule that wraps functions (bounded-3). Casts of texts to times come first: other rules
+/// evaluate them.
 pub(crate) fn optimizer_rules() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
     let bound = |stage| Arc::new(BoundFunctions(stage)) as Arc<dyn OptimizerRule + Send + Sync>;
     let replaced = |rule: Arc<dyn OptimizerRule + Send + Sync>| {
@@ -62,7 +64,9 @@ pub(crate) fn optimizer_rules() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
     let rules = Optimizer::new().rules.into_iter().map(replaced);
     let last: [Arc<dyn OptimizerRule + Send + Sync>; 3] =
         [Arc::new(FinalForms), Arc::new(FloatJoinKeys), bound(Stage::Final)];
-    let rules = std::iter::once(bound(Stage::Rewritten)).chain(rules).chain(last);
+    let first: [Arc<dyn OptimizerRule + Send + Sync>; 2] =
+        [Arc::new(TimeTexts), bound(Stage::Rewritten)];
+    let rules = first.into_iter().chain(rules).chain(last);
     rules.map(|inner| Arc::new(Stoppable { inner }) as _).collect()
 }
 

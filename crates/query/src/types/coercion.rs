@@ -11,7 +11,7 @@ use tidegate_model::{Column, ColumnId, ColumnType, TimeUnit};
 use tidegate_storage::segment::{arrow_field, arrow_type};
 
 use crate::error::{Error, TextProblem};
-use crate::types::expression_type::type_in;
+use crate::types::expression_type::{type_beside, type_in};
 use crate::types::literal::{integer_of, time_of_integer, value_of_text};
 
 /// Returns a literal of the type of a field, UUID and IPV4 included.
@@ -23,7 +23,7 @@ pub(crate) fn literal(value: ScalarValue, field: &Field) -> Expr {
 /// Converts `expr` to the type of `other`, if it is a suitable literal, or an integer next to a
 /// time.
 pub(crate) fn as_type_of(expr: Expr, other: &Expr, schema: &DFSchema) -> PlanResult<Expr> {
-    let Some(ty) = type_in(other, schema) else { return Ok(expr) };
+    let Some(ty) = type_beside(other, schema) else { return Ok(expr) };
     if let Some(text) = text_of(&expr) {
         const MICROS: ColumnType = ColumnType::Timestamp(TimeUnit::Micros);
         return Ok(match value_of_text(text, ty) {

@@ -1,5 +1,6 @@
 //! The column type of an expression, and the results of which a CASE or COALESCE gives one.
 
+use datafusion::arrow::datatypes::{DataType, TimeUnit as ArrowUnit};
 use datafusion::common::DFSchema;
 use datafusion::logical_expr::{Expr, ExprSchemable};
 use tidegate_model::{ColumnType, TimeUnit};
@@ -19,6 +20,19 @@ pub(crate) fn type_in(expr: &Expr, schema: &DFSchema) -> Option<ColumnType> {
     of_one.or_else(|| {
         let (_, field) = expr.to_field(schema).ok()?;
         type_of(&field)
+    })
+}
+
+/// As `type_in`; an instant, which no column holds, has the type of a time of its unit.
+pub(crate) fn type_beside(expr: &Expr, schema: &DFSchema) -> Option<ColumnType> {
+    type_in(expr, schema).or_else(|| match expr.get_type(schema).ok()? {
+        DataType::Timestamp(ArrowUnit::Microsecond, Some(_)) => {
+            Some(ColumnType::Timestamp(TimeUnit::Micros))
+        }
+        DataType::Timestamp(ArrowUnit::Nanosecond, Some(_)) => {
+            Some(ColumnType::Timestamp(TimeUnit::Nanos))
+        }
+        _ => None,
     })
 }
 

@@ -38,7 +38,7 @@ use super::day_lengths::as_intervals;
 use super::interval_text::{IntervalText, IntervalUnit, duration_nanos, parse_interval_text};
 use super::time_text::{TimeScale, parse_time};
 use crate::error::{ClauseProblem, Error};
-use crate::types::expression_type::type_in;
+use crate::types::expression_type::{type_beside, type_in};
 
 const MONTH_DAY_NANO: DataType = DataType::Interval(ArrowIntervalUnit::MonthDayNano);
 /// A type with all digits of a length in nanoseconds, and of the sum of two integers.
@@ -216,7 +216,7 @@ pub(crate) fn arithmetic(
     schema: &DFSchema,
 ) -> Result<Option<Expr>> {
     let is = |expr: &Expr| is_length(expr, schema);
-    let ty = |expr: &Expr| type_in(expr, schema);
+    let ty = |expr: &Expr| type_beside(expr, schema);
     let number = |expr: &Expr| ty(expr).is_some_and(is_number);
     let (minus, times) = (*op == BinaryOperator::Minus, *op == BinaryOperator::Multiply);
     if times && is(left) && number(right) {
