@@ -12,6 +12,7 @@ mod signed;
 mod parts;
 pub(crate) mod date_trunc;
 pub(crate) mod date_bin;
+mod time_series;
 mod date_diff;
 pub(crate) mod random;
 pub(crate) mod time;
@@ -84,6 +85,7 @@ pub(crate) static SCALARS: LazyLock<HashMap<String, Arc<ScalarUDF>>> = LazyLock:
         lists::list_functions(),
         signed::signed_functions(),
         parts::part_functions(),
+        time_series::series_functions(),
         vec![whole_day(), date_diff::date_diff(), date_trunc::date_trunc(), date_bin::date_bin()],
     ];
     all.into_iter().flatten().flat_map(named).collect()

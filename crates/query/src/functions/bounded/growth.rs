@@ -310,9 +310,18 @@ pub(crate) fn steps(call: &Call<'_>) -> Result<u64> {
         return Ok(sum(call.rows, |row| times(ends[row]).saturating_mul(VALUE_BYTES)));
     };
     const NANOS_PER_DAY: i64 = 86_400_000_000_000;
-    let nanos = DataType::Timestamp(TimeUnit::Nanosecond, None);
-    let ty = if first.value.data_type().is_temporal() { &nanos } else { &DataType::Int64 };
-    let (starts, ends) = (first.integers_of(ty)?, end.integers_of(ty)?);
+    // Times far from 1970 have no nanoseconds.
+    let is_fine = |arg: &Argument<'_>| {
+        matches!(arg.value.data_type(), DataType::Timestamp(TimeUnit::Nanosecond, _))
+    };
+    let (ty, worth): (_, i64) = if !first.value.data_type().is_temporal() {
+        (DataType::Int64, 1)
+    } else if is_fine(&first) && is_fine(&end) {
+        (DataType::Timestamp(TimeUnit::Nanosecond, None), 1)
+    } else {
+        (DataType::Timestamp(TimeUnit::Microsecond, None), 1_000)
+    };
+    let (starts, ends) = (first.integers_of(&ty)?, end.integers_of(&ty)?);
     let widths = match call.arg(2) {
         None => vec![Some(1); call.rows],
         Some(step) if matches!(step.value.data_type(), DataType::Interval(_)) => {
@@ -322,14 +331,15 @@ pub(crate) fn steps(call: &Call<'_>) -> Result<u64> {
                 let at = step.place(row);
                 let by = steps.is_valid(at).then(|| steps.value(at))?;
                 let days = i64::from(by.months) * 28 + i64::from(by.days);
-                Some(days.saturating_mul(NANOS_PER_DAY).saturating_add(by.nanoseconds))
+                let of_day = by.nanoseconds / worth * worth;
+                Some(days.saturating_mul(NANOS_PER_DAY).saturating_add(of_day))
             };
             (0..call.rows).map(nanos).collect()
         }
         Some(step) => step.integers()?,
     };
     let count = |row: usize| -> Option<u64> {
-        let distance = i128::from(ends[row]?) - i128::from(starts[row]?);
+        let distance = (i128::from(ends[row]?) - i128::from(starts[row]?)) * i128::from(worth);
         let width = i128::from(widths[row]?);
         // There are none if the step has the other sign.
         let count = distance.checked_div(width).filter(|_| (distance < 0) == (width < 0))?;
