@@ -230,8 +230,11 @@ impl ScalarUDFImpl for DateTrunc {
             None if is_other && !is_zoned => time.clone(),
             None => return no_match(args),
         };
-        let text = || DataType::Utf8View;
-        Ok(if is_zoned { vec![text(), time, text()] } else { vec![text(), time] })
+        // A literal stays one, without a cast: the type follows from it.
+        let text = |ty: &DataType| if ty.is_null() { DataType::Utf8View } else { ty.clone() };
+        let mut types = vec![text(unit), time];
+        types.extend(args.get(2).map(text));
+        Ok(types)
     }
 
     fn return_type(&self, _: &[DataType]) -> Result<DataType> {

@@ -26,6 +26,7 @@ use tidegate_storage::segment::arrow_type;
 
 use crate::types::expression_type::type_in;
 use crate::types::intervals;
+use crate::types::time_text::{TimeScale, parse_time};
 
 const MICROS: ColumnType = ColumnType::Timestamp(TimeUnit::Micros);
 const NANOS: ColumnType = ColumnType::Timestamp(TimeUnit::Nanos);
@@ -92,10 +93,32 @@ fn swapped(op: Operator) -> Option<Operator> {
 
 /// Returns the microseconds of a constant, if no TIMESTAMP_NS has them.
 fn far_micros(expr: &Expr) -> Option<i64> {
-    let Expr::Literal(ScalarValue::TimestampMicrosecond(Some(micros), None), _) = expr else {
-        return None;
+    let micros = match expr {
+        Expr::Literal(ScalarValue::TimestampMicrosecond(Some(micros), None), _) => *micros,
+        Expr::Cast(Cast { expr, field }) if *field.data_type() == arrow_type(MICROS) => {
+            let days = days_of(expr).and_then(|days| days.checked_mul(TimeUnit::Micros.per_day()));
+            days.or_else(|| time_of(expr, TimeScale::Unit(TimeUnit::Micros)))?
+        }
+        _ => return None,
     };
-    micros.checked_mul(PER_MICRO).is_none().then_some(*micros)
+    micros.checked_mul(PER_MICRO).is_none().then_some(micros)
+}
+
+/// Returns the days of a constant DATE, which may not be evaluated yet.
+fn days_of(expr: &Expr) -> Option<i64> {
+    match expr {
+        Expr::Literal(ScalarValue::Date32(Some(days)), _) => Some((*days).into()),
+        Expr::Cast(Cast { expr, field }) if *field.data_type() == DataType::Date32 => {
+            time_of(expr, TimeScale::Days)
+        }
+        _ => None,
+    }
+}
+
+/// Returns the time of a text literal.
+fn time_of(expr: &Expr, scale: TimeScale) -> Option<i64> {
+    let Expr::Literal(text, _) = expr else { return None };
+    parse_time(text.try_as_str()??, scale).ok()
 }
 
 fn is_far(expr: &Expr) -> bool {
