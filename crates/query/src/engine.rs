@@ -55,9 +55,10 @@ use crate::options::EngineOptions;
 use crate::parse::statement::session::Set;
 use crate::parse::{Explain, Name, RowChange, Statement, blanked, parse_statement};
 use crate::plan::{
-    CachedQuery, LENGTH_TYPE, OperatorPlanner, Parameter, ParameterTypes, PartPlanner, PlanCache,
-    PlannedQuery, analyzer_rules, describe_query, described_with, locate_running, optimizer_rules,
-    parameter_count, physical_rules, plan_cached, plan_query, untyped_parameters,
+    CachedQuery, LENGTH_TYPE, NestedLiteralPlanner, OperatorPlanner, Parameter, ParameterTypes,
+    PartPlanner, PlanCache, PlannedQuery, analyzer_rules, describe_query, described_with,
+    locate_running, optimizer_rules, parameter_count, physical_rules, plan_cached, plan_query,
+    untyped_parameters,
 };
 use crate::position::Position;
 use crate::running_queries::{Listing, RunningQueries};
@@ -151,7 +152,11 @@ impl Engine {
         let state = SessionStateBuilder::new()
             .with_config(config)
             .with_runtime_env(runtime)
-            .with_expr_planners(vec![Arc::new(OperatorPlanner), Arc::new(PartPlanner)])
+            .with_expr_planners(vec![
+                Arc::new(OperatorPlanner),
+                Arc::new(PartPlanner),
+                Arc::new(NestedLiteralPlanner),
+            ])
             .with_table_function_list(table_functions())
             .with_default_features()
             .with_analyzer_rules(analyzer_rules())

@@ -24,6 +24,7 @@ mod known_aggregates;
 pub(crate) mod coerce;
 mod type_names;
 mod subscripts;
+mod nested_literals;
 mod subqueries;
 mod multisets;
 mod set_keys;
@@ -93,6 +94,7 @@ use crate::sql::clauses::Clauses;
 use crate::sql::select_rewrite::rewrite_blocks;
 use crate::timeseries::{ClauseRelations, TimeSeriesPlanner, designated};
 use crate::types::float_order;
+use crate::types::type_size::check_types;
 use crate::{functions, pg_catalog};
 use cache::NewPlan;
 use order::counted_in_table_order;
@@ -114,6 +116,7 @@ pub(crate) use describe::{
 };
 pub(crate) use error_positions::locate_running;
 pub(crate) use named_columns::insert_columns;
+pub(crate) use nested_literals::NestedLiteralPlanner;
 pub use parameters::Parameter;
 pub(crate) use purpose::TargetRows;
 pub(crate) use returning::{Returning, describe_returning};
@@ -308,7 +311,9 @@ pub(crate) fn planned_tree(mut tables: Tables<'_>, query: PendingQuery<'_>) -> R
     write_out_joins(sql, &tables, tree, &mut clauses)?;
     let rewritten = rewrite_blocks(sql, tree, clauses, &|name| aggregates.contains(name));
     tables.relations.push(Arc::new(ClauseRelations::new(tables.state, rewritten, aggregates)));
-    Ok(SqlToRel::new(&tables).statement_to_plan(statement)?)
+    let plan = SqlToRel::new(&tables).statement_to_plan(statement)?;
+    check_types(&plan)?;
+    Ok(plan)
 }
 
 fn logical_plan(

@@ -275,6 +275,8 @@ fn clause_condition(what: &ClauseProblem) -> Condition {
         }
         ClauseProblem::FillRows { .. }
         | ClauseProblem::ValuesTooLarge { .. }
+        | ClauseProblem::TypeTooLarge { .. }
+        | ClauseProblem::TypesTooLarge { .. }
         | ClauseProblem::FrameTooLarge { .. }
         | ClauseProblem::TextsTooLong { .. }
         | ClauseProblem::MatchTooLong { .. }

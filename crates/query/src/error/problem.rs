@@ -231,6 +231,28 @@ pub enum ClauseProblem {
         /// The limit in MiB.
         mebibytes: u64,
     },
+    /// A function would make values of a type that is too large.
+    #[error(
+        "`{function}` would make a type of more than {fields} fields, or of more than {levels} \
+         levels: select fewer columns, or parts of them"
+    )]
+    TypeTooLarge {
+        /// The function.
+        function: String,
+        /// The limit of fields in all levels.
+        fields: usize,
+        /// The limit of levels.
+        levels: usize,
+    },
+    /// The types of the columns of a SELECT are too large together.
+    #[error(
+        "the types of the columns of a SELECT have at most {fields} fields within them together: \
+         select fewer columns, or parts of them"
+    )]
+    TypesTooLarge {
+        /// The limit.
+        fields: usize,
+    },
     /// The window frame of an aggregate that keeps all its values is too large: the values are
     /// collected for each row.
     #[error(

@@ -12,6 +12,7 @@
 //!   brackets, and those that rules make of others.
 //! - bounded-4. A function that becomes a cast is not one to a type whose every value is large,
 //!   NULL too.
+//! - The type of a wrapped function's values is bounded as soon as it is found (type_size-1).
 
 mod call;
 mod category;
@@ -45,6 +46,7 @@ use tidegate_model::limits::{COUNTED_VALUE_BYTES, SYMBOL_BYTES, VALUES_BYTES};
 use crate::account;
 use crate::error::{ClauseProblem, Error};
 use crate::functions::bounded::work::work_of;
+use crate::types::type_size::check_type;
 use crate::value_bytes::{bytes_of, constant_bytes, width};
 use call::Call;
 use category::{Growth, growth_of};
@@ -63,7 +65,7 @@ pub(crate) fn bounded(function: &Arc<ScalarUDF>) -> Option<Arc<ScalarUDF>> {
         return Some(Arc::clone(function));
     }
     match growth_of(function.name())? {
-        Growth::Fixed if !PARTLY_ORDERED.contains(&function.name()) => Some(Arc::clone(function)),
+        Growth::Fixed if !is_wrapped(function.name()) => Some(Arc::clone(function)),
         Growth::Fixed | Growth::Measured | Growth::Input(_) | Growth::Grows(_) => {
             let inner = Arc::clone(function);
             Some(Arc::new(ScalarUDF::new_from_impl(Bounded { inner })))
@@ -196,6 +198,14 @@ fn size(value: &ColumnarValue) -> u64 {
 const PARTLY_ORDERED: [&str; 9] =
     ["abs", "acos", "acosh", "asin", "atanh", "ln", "log10", "log2", "sqrt"];
 
+/// Functions of a fixed growth whose types are bounded (type_size-1).
+const MAKES_STRUCTS: [&str; 2] = ["named_struct", "struct"];
+
+/// Returns true for a function of a fixed growth that is wrapped.
+fn is_wrapped(name: &str) -> bool {
+    PARTLY_ORDERED.contains(&name) || MAKES_STRUCTS.contains(&name)
+}
+
 /// Functions that add up their lengths before they check them, and panic where the sum is negative.
 const PADDING: [&str; 2] = ["lpad", "rpad"];
 
@@ -249,7 +259,9 @@ impl ScalarUDFImpl for Bounded {
     }
 
     fn return_type(&self, args: &[DataType]) -> Result<DataType> {
-        self.inner.return_type(args)
+        let made = self.inner.return_type(args)?;
+        check_type(self.name(), &made)?;
+        Ok(made)
     }
 
     fn with_updated_config(&self, config: &ConfigOptions) -> Option<ScalarUDF> {
@@ -258,7 +270,9 @@ impl ScalarUDFImpl for Bounded {
     }
 
     fn return_field_from_args(&self, args: ReturnFieldArgs<'_>) -> Result<FieldRef> {
-        self.inner.return_field_from_args(args)
+        let made = self.inner.return_field_from_args(args)?;
+        check_type(self.name(), made.data_type())?;
+        Ok(made)
     }
 
     fn is_strict(&self) -> bool {
