@@ -36,7 +36,8 @@ async function readStatements(): Promise<Statement[]> {
     memory: list.number(row, "memory_bytes"),
     spill: list.number(row, "spill_bytes"),
   }));
-  return all.filter(({ sql }) => !isOwn(sql));
+  // Of the statements of other users, only administrators see more than the name.
+  return all.filter(({ state, sql }) => state !== "" && !isOwn(sql));
 }
 
 export function ActivityView() {
@@ -61,7 +62,8 @@ export function ActivityView() {
       <div class="page-head">
         <h1>Activity</h1>
         <p class="muted">
-          Running statements of all clients, as in query_activity(), read every second.
+          Running statements, as in query_activity(), read every second. Administrators see those of
+          all users, others their own.
         </p>
       </div>
       {error.value !== "" && (

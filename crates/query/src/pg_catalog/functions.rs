@@ -114,7 +114,7 @@ const FUNCTIONS: &[Function] = &[
     Function("has_column_privilege", Gives::Flag, column_right),
     Function("has_database_privilege", Gives::Flag, schema_right),
     Function("has_function_privilege", Gives::Flag, |_| flag(true)),
-    Function("pg_has_role", Gives::Flag, |_| flag(true)),
+    Function("pg_has_role", Gives::Flag, role_right),
     Function("pg_get_expr", Gives::Text, |it| Ok(ScalarValue::Utf8View(it.text(0)))),
     Function("pg_get_indexdef", Gives::Text, |_| no_text()),
     Function("pg_get_constraintdef", Gives::Text, |_| no_text()),
@@ -533,6 +533,37 @@ fn right(call: &Call<'_>, table: usize, privileges: Option<usize>) -> Result<Sca
             }
             _ => return plan_err!("unrecognized privilege type: \"{privilege}\""),
         })
+    };
+    let mut any = false;
+    for privilege in privileges.split(',') {
+        any |= may(privilege)?;
+    }
+    flag(any)
+}
+
+/// `pg_has_role([user,] role, privileges)`: administrators are members of all roles, as superusers
+/// of PostgreSQL are, and other users of the one with their name. The roles of other users are not
+/// shown: each counts as a member of the one with its name.
+fn role_right(call: &Call<'_>) -> Result<ScalarValue> {
+    let asked = (0..call.args.len()).map(|at| call.text(at)).collect::<Option<Vec<_>>>();
+    let (user, role, privileges) = match asked.as_deref() {
+        Some([role, privileges]) => (None, role, privileges),
+        Some([user, role, privileges]) => (Some(user), role, privileges),
+        _ => return Ok(ScalarValue::Boolean(None)),
+    };
+    let (own, own_oid) = (owner(call.caller), objects::OWNER.to_string());
+    let is_own = |name: &String| *name == own || *name == own_oid;
+    let is_asker = user.is_none_or(is_own);
+    let is_admin = is_asker && call.caller.session.origin().role == Role::Admin;
+    let is_member = if is_asker { is_admin || is_own(role) } else { user == Some(role) };
+    let may = |privilege: &str| -> Result<bool> {
+        let privilege = privilege.trim().to_ascii_uppercase();
+        let grantable = [" WITH GRANT OPTION", " WITH ADMIN OPTION"];
+        let plain = grantable.iter().find_map(|option| privilege.strip_suffix(*option));
+        match plain.unwrap_or(&privilege) {
+            "USAGE" | "MEMBER" | "SET" => Ok(is_admin || is_member && plain.is_none()),
+            _ => plan_err!("unrecognized privilege type: \"{privilege}\""),
+        }
     };
     let mut any = false;
     for privilege in privileges.split(',') {

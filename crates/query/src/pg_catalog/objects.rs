@@ -507,12 +507,13 @@ fn keywords() -> Vec<Row> {
     all.into_iter().map(row).collect()
 }
 
+/// Returns a row for each statement. Of those that the caller may not see it has as much as in
+/// PostgreSQL: numbers, names, and that the rest is hidden.
 fn activity(caller: &StatementContext) -> Vec<Row> {
     let all = caller.system.running_queries.list();
     let row = |running: &Arc<RunningQuery>| {
-        let seen = caller.session.reaches(&running.session);
         let origin = running.session.origin();
-        Row::new()
+        let row = Row::new()
             .with("datid", DATABASE)
             .with("datname", running.session.database())
             .with("pid", i64::from(running.process()))
@@ -521,10 +522,13 @@ fn activity(caller: &StatementContext) -> Vec<Row> {
             .with(
                 "application_name",
                 running.session.setting("application_name").unwrap_or_default(),
-            )
-            .with("client_addr", origin.peer.clone())
+            );
+        if !caller.session.reaches(&running.session) {
+            return row.with("query", "<insufficient privilege>");
+        }
+        row.with("client_addr", origin.peer.clone())
             .with("state", "active")
-            .with("query", if seen { running.sql.to_string() } else { String::new() })
+            .with("query", running.sql.to_string())
             .with("backend_type", "client backend")
     };
     all.iter().map(row).collect()

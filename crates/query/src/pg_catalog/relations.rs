@@ -366,8 +366,8 @@ const RELATIONS: &[Relation] = &[
         "datid oid, datname name, pid int4, leader_pid int4?, usesysid oid, usename name, \
          application_name text, client_addr text?, client_hostname text?, client_port int4?, \
          backend_start timestamptz?, xact_start timestamptz?, query_start timestamptz?, \
-         state_change timestamptz?, wait_event_type text?, wait_event text?, state text, \
-         backend_xid xid?, backend_xmin xid?, query_id int8?, query text, backend_type text",
+         state_change timestamptz?, wait_event_type text?, wait_event text?, state text?, \
+         backend_xid xid?, backend_xmin xid?, query_id int8?, query text, backend_type text?",
     ),
     pg(
         "pg_stat_all_tables",

@@ -4,7 +4,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use datafusion::arrow::array::{BooleanArray, RecordBatch, new_null_array};
+use datafusion::arrow::array::{
+    ArrayRef, BooleanArray, Int64Array, RecordBatch, TimestampMicrosecondArray, new_null_array,
+};
 use datafusion::arrow::datatypes::DataType;
 use datafusion::execution::SessionState;
 use datafusion::execution::memory_pool::MemoryLimit;
@@ -33,30 +35,40 @@ pub(super) fn parameters(caller: &StatementContext) -> Result<RecordBatch> {
     ])
 }
 
-/// Returns a line for each statement; the texts of those that the caller may not see are NULL.
+/// Returns a line for each statement. Of those that the caller may not see it has the id and the
+/// user; the rest is NULL.
 pub(super) fn query_activity(caller: &StatementContext) -> Result<RecordBatch> {
     let all = caller.system.running_queries.list();
     let rows = all.len();
     let now = caller.system.database.now_micros();
-    let states = all.iter().map(|it| it.state(now)).collect::<Vec<_>>();
-    let seen =
-        |it: &Arc<RunningQuery>| caller.session.reaches(&it.session).then(|| it.sql.to_string());
+    let seen = all.iter().map(|it| caller.session.reaches(&it.session).then_some(it));
+    let seen = seen.collect::<Vec<_>>();
+    let states = seen.iter().map(|it| it.map(|it| it.state(now))).collect::<Vec<_>>();
     let same = |text: &str| texts(vec![Some(text.to_owned()); rows]);
+    let text = |of: fn(&RunningQuery) -> Option<String>| {
+        texts(seen.iter().map(|it| it.and_then(|it| of(it))))
+    };
+    let count = |of: fn(&RunningQuery) -> u64| -> ArrayRef {
+        let signed = |it: &Arc<RunningQuery>| i64::try_from(of(it)).unwrap_or(i64::MAX);
+        Arc::new(seen.iter().map(|it| it.map(signed)).collect::<Int64Array>())
+    };
+    let starts = seen.iter().map(|it| it.map(|it| it.start));
+    let changes = states.iter().map(|it| it.map(|(_, since)| since));
     batch(vec![
         ("query_id", counts(all.iter().map(|it| it.id))),
         // Any worker executes any part of a statement.
         ("worker_id", new_null_array(&DataType::Int64, rows)),
         ("worker_pool", same("query")),
         ("username", texts(all.iter().map(|it| it.session.origin().user.clone()))),
-        ("query_start", times(all.iter().map(|it| it.start))),
-        ("state_change", times(states.iter().map(|(_, since)| *since))),
-        ("state", texts(states.iter().map(|(state, _)| Some(state.name().to_owned())))),
-        ("query", texts(all.iter().map(seen))),
-        ("protocol", texts(all.iter().map(|it| Some(it.session.origin().protocol.to_owned())))),
-        ("peer", texts(all.iter().map(|it| it.session.origin().peer.clone()))),
-        ("rows_out", counts(all.iter().map(|it| it.rows_out()))),
-        ("memory_bytes", counts(all.iter().map(|it| it.memory.bytes()))),
-        ("spill_bytes", counts(all.iter().map(|it| it.spill_bytes()))),
+        ("query_start", Arc::new(starts.collect::<TimestampMicrosecondArray>())),
+        ("state_change", Arc::new(changes.collect::<TimestampMicrosecondArray>())),
+        ("state", texts(states.iter().map(|it| it.map(|(state, _)| state.name().to_owned())))),
+        ("query", text(|it| Some(it.sql.to_string()))),
+        ("protocol", text(|it| Some(it.session.origin().protocol.to_owned()))),
+        ("peer", text(|it| it.session.origin().peer.clone())),
+        ("rows_out", count(RunningQuery::rows_out)),
+        ("memory_bytes", count(|it| it.memory.bytes())),
+        ("spill_bytes", count(RunningQuery::spill_bytes)),
         // No statement applies the commits of another one.
         ("is_wal", flags(vec![false; rows])),
     ])

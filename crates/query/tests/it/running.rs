@@ -154,12 +154,23 @@ fn statements_of_others_are_out_of_reach() {
                 taken(engine.execute_with(&sql, &bob).await?).await.map(Output::rows)
             }
         };
-        let seen =
-            format!("SELECT query IS NULL, username FROM query_activity() WHERE query_id = {id}");
+        let hidden = ["query_start", "state_change", "state", "query", "protocol", "peer"];
+        let hidden = [&hidden[..], &["rows_out", "memory_bytes", "spill_bytes"]].concat();
         for (user, is_hidden) in [("bob", true), ("ann", false)] {
-            let rows = ask(seen.clone(), user).await?;
-            assert_eq!(rows, [[is_hidden.to_string(), "ann".to_owned()]], "{user}");
+            for column in &hidden {
+                let seen = format!(
+                    "SELECT {column} IS NULL, username FROM query_activity() WHERE query_id = {id}"
+                );
+                let rows = ask(seen, user).await?;
+                let expected = [[is_hidden.to_string(), "ann".to_owned()]];
+                assert_eq!(rows, expected, "{user} {column}");
+            }
         }
+        // As in PostgreSQL.
+        let activity = "SELECT query, client_addr IS NULL AND state IS NULL FROM pg_stat_activity \
+                        WHERE usename = 'ann'";
+        let rows = ask(activity.to_owned(), "bob").await?;
+        assert_eq!(rows, [["<insufficient privilege>", "true"]]);
         let error = ask(format!("CANCEL QUERY {id}"), "bob").await.expect_err(sql);
         assert_eq!(error.condition(), Condition::UndefinedObject);
         let rows = ask(format!("SELECT cancel_query({id})"), "bob").await?;
@@ -167,6 +178,26 @@ fn statements_of_others_are_out_of_reach() {
         assert!(!working.is_finished());
         ask(format!("SELECT cancel_query({id})"), "ann").await?;
         assert!(working.await.expect("it does not panic").is_err());
+        Ok::<(), TestError>(())
+    });
+}
+
+/// Checks that readers are members of no role but their own.
+#[test]
+fn readers_are_no_members_of_other_roles() {
+    on_runtime(async {
+        let test = TestDatabase::after(&[]).await?;
+        for (user, role, expected) in [
+            ("bob", Role::Reader, ["false", "false", "true", "true", "false"]),
+            ("root", Role::Admin, ["true", "false", "true", "true", "true"]),
+        ] {
+            let asked = "SELECT pg_has_role('admin', 'member'), \
+                         pg_has_role('bob', 'admin', 'usage'), pg_has_role('bob', 'member'), \
+                         pg_has_role(current_user, 'usage'), \
+                         pg_has_role(current_user, 'member with admin option')";
+            let answer = test.engine().execute_with(asked, &options(user, role)).await?;
+            assert_eq!(taken(answer).await?.rows(), [expected], "{user}");
+        }
         Ok::<(), TestError>(())
     });
 }
