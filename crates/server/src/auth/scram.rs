@@ -26,6 +26,8 @@ pub(crate) enum Refused {
     Proof,
     /// The client has not seen that channel binding was offered (scram-2).
     Downgraded,
+    /// The client asks to act for a user whom it names besides the one that logs in.
+    Identity,
 }
 
 /// The binding of an exchange to its TLS connection.
@@ -78,8 +80,12 @@ impl Scram {
             ("p=tls-server-end-point", Channel::Bound(hash)) => hash,
             _ => return Err(Refused::Message),
         };
-        // The message may name another user to act for, which is not supported here.
-        let bare = rest.split_once(',').ok_or(Refused::Message)?.1;
+        let (identity, bare) = rest.split_once(',').ok_or(Refused::Message)?;
+        match identity {
+            "" => {}
+            _ if identity.starts_with("a=") => return Err(Refused::Identity),
+            _ => return Err(Refused::Message),
+        }
         let header = &message[..message.len() - bare.len()];
         let binding = [header.as_bytes(), bound].concat();
         let mut parts = bare.split(',');
@@ -158,6 +164,18 @@ mod tests {
                        p=dHzbZapWIk4jUhN+Ute9ytag9zjfMHgsqmmiz7AndVQ=";
         let expected = "v=6rriTRBi23WpRR/wtup+mMhUZUn/dB5nLTJRsjl95G4=";
         assert_eq!(scram.finish(second).as_deref(), Ok(expected));
+    }
+
+    // It was ignored, so that a client could believe that it acted for that user.
+    #[test]
+    fn an_authorization_identity_is_refused() {
+        let begin = |first: &str| {
+            let begun = Scram::begin(Verifier::new("x"), first.as_bytes(), Channel::Unbound);
+            begun.map(|_| ()).unwrap_err()
+        };
+        assert_eq!(begin("n,a=admin,n=rob,r=a"), Refused::Identity);
+        assert_eq!(begin("y,a=rob,n=rob,r=a"), Refused::Identity);
+        assert_eq!(begin("n,b=admin,n=rob,r=a"), Refused::Message);
     }
 
     #[test]

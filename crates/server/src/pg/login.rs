@@ -330,9 +330,8 @@ async fn scram(server: &ServerState, wire: &mut Wire, user: &str) -> Result<Gran
     wire.writer.authentication(10, offered.as_bytes());
     let first = answer(wire).await?;
     let malformed = || ErrorResponse::fatal("08P01", "a SASL message is malformed");
-    // The message has the mechanism, a length and the SCRAM message.
-    let end = memchr::memchr(0, &first).ok_or_else(malformed)?;
-    let channel = match (std::str::from_utf8(&first[..end]), &end_point) {
+    let (mechanism, message) = initial_response(&first).ok_or_else(malformed)?;
+    let channel = match (std::str::from_utf8(mechanism), &end_point) {
         (Ok(MECHANISM_PLUS), Some(end_point)) => Channel::Bound(end_point),
         (Ok(MECHANISM), Some(_)) => Channel::Declined,
         (Ok(MECHANISM), None) => Channel::Unbound,
@@ -340,7 +339,6 @@ async fn scram(server: &ServerState, wire: &mut Wire, user: &str) -> Result<Gran
             return Err(ErrorResponse::fatal("08P01", "this SASL mechanism was not offered").into());
         }
     };
-    let message = first.get(end + 5..).ok_or_else(malformed)?;
     let refused = |why: Refused| match why {
         Refused::Message => malformed(),
         Refused::Proof => wrong_password(user),
@@ -348,6 +346,10 @@ async fn scram(server: &ServerState, wire: &mut Wire, user: &str) -> Result<Gran
             let message = "the client believes that the server cannot bind a login to TLS, which \
                            was offered: the offer was changed on its way";
             ErrorResponse::fatal("28000", message)
+        }
+        Refused::Identity => {
+            let message = "an authorization identity besides the user is not supported";
+            ErrorResponse::fatal("0A000", message)
         }
     };
     let verifier = server.users.verifier(user);
@@ -360,6 +362,16 @@ async fn scram(server: &ServerState, wire: &mut Wire, user: &str) -> Result<Gran
     let grant = grant.ok_or_else(|| wrong_password(user))?;
     wire.writer.authentication(12, text.as_bytes());
     Ok(grant)
+}
+
+/// Splits a SASLInitialResponse into the name of the mechanism and its first message, in front of
+/// which its length stands: all bytes that are left. A length of -1, for no message, is none that a
+/// login can begin with.
+fn initial_response(answer: &[u8]) -> Option<(&[u8], &[u8])> {
+    let end = memchr::memchr(0, answer)?;
+    let (length, message) = answer[end + 1..].split_first_chunk::<4>()?;
+    let length = usize::try_from(i32::from_be_bytes(*length)).ok()?;
+    (length == message.len()).then_some((&answer[..end], message))
 }
 
 /// Makes the refusal of a login (login-2).
@@ -402,6 +414,22 @@ mod tests {
         let expected = [("statement_timeout", "5s"), ("search_path", "a b"), ("jit", "off")];
         let expected = expected.map(|(name, value)| (name.to_owned(), value.to_owned()));
         assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn the_length_within_a_first_message_is_that_of_the_rest() {
+        let message = &b"n,,n=,r=a"[..];
+        assert_eq!(initial_response(b"X\0\0\0\0\x09n,,n=,r=a"), Some((&b"X"[..], message)));
+        for wrong in [
+            &b"X\0\0\0\0\x08n,,n=,r=a"[..],
+            b"X\0\x7f\xff\xff\xffn,,n=,r=a",
+            b"X\0\xff\xff\xff\xff",
+            b"X\0\0\0",
+            b"X",
+            b"",
+        ] {
+            assert_eq!(initial_response(wrong), None, "{wrong:?}");
+        }
     }
 
     #[test]
