@@ -39,6 +39,7 @@ mod fuzz_targets;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Buf;
 use tokio::net::TcpStream;
@@ -54,6 +55,10 @@ pub(crate) use guard::needs_login;
 use response::{After, Length, Response};
 use route::{ErrorForm, Handler, LoginRule, Route};
 use wire::{Body, Framing, Head, HeadError, Wire, WireLimits};
+
+/// The longest time for the head of a request for health or metrics: it is short, and places for it
+/// are few.
+const ADMIN_HEAD_TIME: Duration = Duration::from_secs(2);
 
 /// The kind of a listener, which decides on its routes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -102,7 +107,10 @@ pub(crate) async fn serve(
     let limits = WireLimits {
         head_bytes: http.max_header_bytes,
         idle: http.idle_timeout,
-        head_time: http.head_timeout,
+        head_time: match kind {
+            ListenerKind::Main => http.head_timeout,
+            ListenerKind::Admin => http.head_timeout.min(ADMIN_HEAD_TIME),
+        },
         body_idle: http.body_idle_timeout,
     };
     // Without it, an answer may wait for the client to acknowledge the one before.

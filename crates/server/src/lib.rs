@@ -26,7 +26,7 @@ mod sqlstate;
 mod verifier;
 mod auth;
 mod backends;
-mod pending_logins;
+mod replaceable;
 mod tls;
 mod socket;
 mod connection_threads;

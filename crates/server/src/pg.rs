@@ -43,7 +43,7 @@ use tokio::task::spawn_blocking;
 use tokio::time::{sleep, timeout};
 
 use crate::auth::CHECK_INTERVAL;
-use crate::pending_logins::PendingLogin;
+use crate::replaceable::ReplaceableSocket;
 use crate::server_state::{Phase, ServerState, Tracker, stopping};
 use connection::{Connection, End};
 use error_response::ErrorResponse;
@@ -58,7 +58,7 @@ pub(crate) async fn serve(
     server: Arc<ServerState>,
     stream: TcpStream,
     peer: SocketAddr,
-    pending: PendingLogin,
+    pending: ReplaceableSocket,
     tracker: Tracker,
 ) {
     // Without it, an answer may wait for the client to acknowledge the one before.
@@ -72,7 +72,12 @@ pub(crate) async fn serve(
     drop(tracker);
 }
 
-async fn attend(server: &Arc<ServerState>, wire: Wire, peer: SocketAddr, pending: PendingLogin) {
+async fn attend(
+    server: &Arc<ServerState>,
+    wire: Wire,
+    peer: SocketAddr,
+    pending: ReplaceableSocket,
+) {
     let outcome = tokio::select! {
         biased;
         outcome = Box::pin(log_in(server, wire, peer)) => outcome,

@@ -534,12 +534,25 @@ async fn accept_http(
     loop {
         let Some((stream, peer)) = accept(&listener, &server).await else { continue };
         let (task, tracker) = (Arc::clone(&server), tracker.clone());
-        let Some(counted) = Counted::one_more(&server, transport, max) else {
+        let is_admin = kind == ListenerKind::Admin;
+        let counted = Counted::one_more(&server, transport, max).or_else(|| {
+            let gone = is_admin && server.admin_sockets.drop_oldest();
+            gone.then(|| Counted::in_place_of_another(&server, transport))
+        });
+        let Some(counted) = counted else {
             tokio::spawn(http::refuse_connection(task, stream, max));
             continue;
         };
+        let socket = is_admin.then(|| server.admin_sockets.enter());
         tokio::spawn(async move {
-            http::serve(task, stream, peer, kind, tracker).await;
+            let served = http::serve(task, stream, peer, kind, tracker);
+            match socket {
+                Some(socket) => tokio::select! {
+                    () = Box::pin(served) => {}
+                    () = socket.dropped() => {}
+                },
+                None => served.await,
+            }
             drop(counted);
         });
     }

@@ -23,7 +23,7 @@ use crate::ilp::{Ingest, Keys};
 use crate::lanes::Lanes;
 use crate::log::Log;
 use crate::metrics::{ComputedMetric, Metrics};
-use crate::pending_logins::PendingLogins;
+use crate::replaceable::ReplaceableSockets;
 use crate::tls::Tls;
 
 /// The progress of a server toward its end.
@@ -77,7 +77,9 @@ pub(crate) struct ServerState {
     /// The connections of PostgreSQL's protocol after their login.
     pub(crate) backends: Arc<Backends>,
     /// The connections before their login.
-    pub(crate) pending_logins: PendingLogins,
+    pub(crate) pending_logins: ReplaceableSockets,
+    /// The connections of the listener for health and metrics.
+    pub(crate) admin_sockets: ReplaceableSockets,
     /// True while a connection polls its socket for the next message (pg_wire-4).
     pub(crate) is_spinning: AtomicBool,
     /// The memory that connections hold.
@@ -218,7 +220,8 @@ impl ServerState {
             users,
             tls,
             backends,
-            pending_logins: PendingLogins::default(),
+            pending_logins: ReplaceableSockets::default(),
+            admin_sockets: ReplaceableSockets::default(),
             is_spinning: AtomicBool::new(false),
             budget,
             readers: Semaphore::new(READERS_MAX),

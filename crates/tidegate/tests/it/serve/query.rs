@@ -370,7 +370,14 @@ fn connections_have_a_limit() {
     let refused = server.get("/ping");
     assert_eq!((refused.status, refused.field("Retry-After")), (429, Some("1")));
     assert!(refused.body.contains("too many connections [limit=2]"), "{}", refused.body);
-    // Health checks have connections of their own: a busy server is not a dead one.
+    // Health checks have connections of their own: a busy server is not a dead one. Requests that
+    // were never completed took all of them.
+    let half = || {
+        let mut stream = TcpStream::connect(server.admin).unwrap();
+        stream.write_all(b"GET /health HTTP/1.1\r\nHost: x\r\n").unwrap();
+        stream
+    };
+    let _halves = [(); 70].map(|()| half());
     let mut admin = TcpStream::connect(server.admin).unwrap();
     admin.write_all(b"GET /health HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").unwrap();
     let mut bytes = Vec::new();

@@ -538,10 +538,10 @@ fn silent_sockets_do_not_block_other_connections() {
         silent.extend((0..200).map(|_| open(&server)));
         assert_eq!(rows(&client, "SELECT 40 + 2").await, ["42"], "who is in stays");
         let other = connect(&server).await;
-        assert_eq!(rows(&other, "SELECT 40 + 2").await, ["42"], "pending_logins-1");
+        assert_eq!(rows(&other, "SELECT 40 + 2").await, ["42"], "replaceable-1");
     });
     let most = server.metric("tidegate_connections{protocol=\"pg\"}");
-    assert!(most <= 140.0, "pending_logins-1: {most}");
+    assert!(most <= 140.0, "replaceable-1: {most}");
     server.stop();
 }
 
