@@ -159,6 +159,8 @@ impl Engine {
             ])
             .with_table_function_list(table_functions())
             .with_default_features()
+            // The parser knows no lambdas, and refuses these functions (`query_text::lambdas`).
+            .with_higher_order_functions(Vec::new())
             .with_analyzer_rules(analyzer_rules())
             .with_optimizer_rules(optimizer_rules())
             .with_physical_optimizer_rules(physical_rules())

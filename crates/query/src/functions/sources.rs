@@ -60,7 +60,6 @@ mod tests {
         let scalars = SCALARS.keys().filter(named).chain(state.scalar_functions().keys());
         let scalars = scalars.cloned().chain(engine_functions().map(str::to_owned));
         let scalars = scalars.chain(catalog_functions().map(str::to_owned));
-        let scalars = scalars.chain(state.higher_order_functions().keys().cloned());
         let scalars = scalars.chain(REWRITTEN_CALLS.iter().map(|it| (*it).to_owned()));
         let aggregates = AGGREGATES.keys().chain(state.aggregate_functions().keys()).cloned();
         let aggregates = aggregates.chain(REWRITTEN_AGGREGATES.iter().map(|it| (*it).to_owned()));

@@ -18,6 +18,7 @@ mod item_names;
 mod names;
 mod inner_names;
 mod size;
+mod lambdas;
 mod windows;
 mod lag_defaults;
 mod column_lists;
@@ -64,6 +65,7 @@ use grouping_sets::write_out_sets;
 use having::make_one_group;
 use inner_names::name_inner_columns;
 use lag_defaults::write_out_default;
+use lambdas::check_lambdas;
 use names::{name_items_beside_wildcards, number_repeated_items};
 use outer_values::write_out_rows;
 use relative::relative_interval;
@@ -162,6 +164,7 @@ pub(super) fn parse_tokens(
     }
     let mut query = parse(sql, tokens, read)?.query;
     check_size(sql, &query)?;
+    check_lambdas(sql, &query)?;
     let replaceable = replaceable(sql, &query, &places, parameters);
     name_inner_columns(sql, &mut query).map_err(|error| *error)?;
     number_hidden_names(&mut query);

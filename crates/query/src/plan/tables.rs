@@ -181,8 +181,9 @@ impl ContextProvider for Tables<'_> {
         all.as_ref().and_then(bounded)
     }
 
-    fn get_higher_order_meta(&self, name: &str) -> Option<Arc<HigherOrderUDF>> {
-        self.state.higher_order_functions().get(name).cloned()
+    // Functions that take lambdas are refused (`query_text::lambdas`).
+    fn get_higher_order_meta(&self, _name: &str) -> Option<Arc<HigherOrderUDF>> {
+        None
     }
 
     fn get_aggregate_meta(&self, name: &str) -> Option<Arc<AggregateUDF>> {
@@ -208,7 +209,7 @@ impl ContextProvider for Tables<'_> {
     }
 
     fn higher_order_function_names(&self) -> Vec<String> {
-        self.state.higher_order_functions().keys().cloned().collect()
+        Vec::new()
     }
 
     fn udaf_names(&self) -> Vec<String> {

@@ -178,7 +178,6 @@ const MEASURED: &[&str] = &[
     "~",
     "list @>",
     "list &&",
-    "array_any_match",
     "array_avg",
     "array_dims",
     "array_distance",
@@ -235,8 +234,6 @@ const GROWING: &[(&str, Growth)] = &[
     ("array_distinct", Input(1)),
     ("array_element", Input(1)),
     ("array_except", Input(1)),
-    ("array_filter", Input(1)),
-    ("array_first", Input(1)),
     ("array_intersect", Input(1)),
     ("array_max", Input(1)),
     ("array_min", Input(1)),
@@ -260,7 +257,6 @@ const GROWING: &[(&str, Growth)] = &[
     ("array_subtract", Input(16)),
     ("array_to_string", Grows(growth::joined_elements)),
     // The evaluated function has its own bounds.
-    ("array_transform", Input(16)),
     ("array_union", Input(1)),
     ("arrays_zip", Grows(growth::zipped)),
     // These become casts before they are evaluated (bounded-4).
