@@ -253,7 +253,8 @@ fn in_one_part(state: &SessionState) -> SessionState {
 async fn physical_plan(state: &SessionState, plan: &LogicalPlan) -> Result<Arc<dyn ExecutionPlan>> {
     let planner =
         DefaultPhysicalPlanner::with_extension_planners(vec![Arc::new(TimeSeriesPlanner)]);
-    Ok(planner.create_physical_plan(plan, state).await?)
+    let plan = frames::with_ordered_bounds(plan.clone())?;
+    Ok(planner.create_physical_plan(&plan, state).await?)
 }
 
 /// The tables that a query reads, by name.

@@ -6,7 +6,6 @@
 //! - The difference of two dates in a filter is the difference of two integers. DataFusion plans it
 //!   as a BIGINT, but calculates its range as a length of time, and then refuses to compare it with
 //!   numbers.
-//! - The bounds of window frames are in order (`frames`).
 
 use datafusion::arrow::datatypes::DataType;
 use datafusion::common::tree_node::{Transformed, TreeNode};
@@ -17,8 +16,6 @@ use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{Expr, ExprSchemable, LogicalPlan, Operator, SortExpr, cast};
 use datafusion::optimizer::OptimizerConfig;
 use datafusion::optimizer::optimizer::{ApplyOrder, OptimizerRule};
-
-use super::frames::with_ordered_bounds;
 
 /// The rule, behind those that simplify.
 #[derive(Debug)]
@@ -58,7 +55,6 @@ impl OptimizerRule for FinalForms {
                     expr.transform_up(|expr| Ok(difference_of_days(expr, &schema)))
                 })
             }
-            LogicalPlan::Window(_) => with_ordered_bounds(plan),
             _ => Ok(Transformed::no(plan)),
         }
     }

@@ -11,7 +11,7 @@
 use std::sync::Arc;
 
 use datafusion::arrow::datatypes::IntervalMonthDayNano;
-use datafusion::common::tree_node::{Transformed, TreeNode};
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::common::{DFSchema, Result, ScalarValue};
 use datafusion::logical_expr::expr::{WindowFunction, WindowFunctionParams};
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
@@ -31,8 +31,13 @@ const MONTH_DAYS_MAX: i128 = 31;
 /// More rows than there are before any row.
 const ALL_ROWS: u64 = 1 << 62;
 
-/// Rewrites the frames of a node of windows, whose bounds have got their types.
-pub(super) fn with_ordered_bounds(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
+/// Rewrites the frames of an optimized plan, whose bounds have got their types. No rule may follow:
+/// windows can be equal then, and DataFusion would move what is common to two of them.
+pub(super) fn with_ordered_bounds(plan: LogicalPlan) -> Result<LogicalPlan> {
+    plan.transform_up_with_subqueries(with_ordered_frames).data()
+}
+
+fn with_ordered_frames(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
     let LogicalPlan::Window(window) = &plan else { return Ok(Transformed::no(plan)) };
     let schema = Arc::clone(window.input.schema());
     let names = NamePreserver::new(&plan);

@@ -249,12 +249,12 @@ mod tests {
             rules.iter().map(|rule| rule.name().to_owned()).collect::<Vec<_>>()
         };
         let (ours, theirs) = (optimizer_rules(), Optimizer::new().rules);
-        // One of ours is the first, and three are the last.
-        assert_eq!(names(&ours)[1..ours.len() - 3], names(&theirs));
+        // Two of ours are the first, and three are the last.
+        assert_eq!(names(&ours)[2..ours.len() - 3], names(&theirs));
         let orders = |rules: &[Arc<dyn OptimizerRule + Send + Sync>]| {
             rules.iter().map(|rule| rule.apply_order()).collect::<Vec<_>>()
         };
-        assert_eq!(orders(&ours)[1..ours.len() - 3], orders(&theirs));
+        assert_eq!(orders(&ours)[2..ours.len() - 3], orders(&theirs));
         let plan = block_on(state(None).create_logical_plan(SQL)).unwrap();
         assert!(state(None).optimize(&plan).is_ok());
     }
