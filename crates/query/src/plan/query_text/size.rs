@@ -6,6 +6,13 @@
 //!   programs write them, and they are planned faster. Calls within calls, lists within lists and
 //!   changes of a time zone are at most `CALLS_MAX`: their types and names are computed anew at
 //!   each level, so that planning time grows with the fourth power of their depth.
+//! - size-5. The steps within each other, those of all brackets together, are at most `STEPS_DEEP`,
+//!   and the conditions `CONDITIONS_MAX`: a tree is as deep as their sum.
+//! - size-6. No path of a tree has more than `PATH_TOKENS` tokens, whatever they mean: the parser
+//!   reads almost every keyword as a name where it expects a value, so that `role` can be mistaken.
+//!   Only brackets, commas and semicolons are trusted to end an expression.
+//! - size-7. The parser reads `INTERVAL`, and types in angle brackets, by a recursion that it does
+//!   not limit: they are at most `INTERVALS_MAX` in a row and `NESTING_MAX` in all.
 //! - A name of WITH counts as often as it is read, because it is planned as often: thirty of them,
 //!   each of which reads the one before twice, are a thousand million.
 //! - size-2. A SELECT lists, groups by and sorts by at most `SELECT_ITEMS` expressions each:
@@ -30,13 +37,39 @@ use crate::position::position_at;
 
 /// The maximal nesting of CASE and NOT in the parser: beyond it, the parser takes them for names.
 const STEPS_MAX: usize = NESTING_MAX - 40;
+/// The maximal number of INTERVAL in a row: the parser reads each by recursion and does not count
+/// it. More than two are in no query that can be planned.
+const INTERVALS_MAX: usize = 4;
 /// The maximal nesting of calls and lists: planning them takes a quarter of a second.
 const CALLS_MAX: usize = 100;
-/// The maximal number of conditions joined by AND and OR in one place.
+/// The maximal number of conditions joined by AND and OR in one place, and in brackets around it.
 const CONDITIONS_MAX: usize = 2_000;
+/// The maximal number of steps within each other: brackets, each with an operator behind it.
+const STEPS_DEEP: usize = 2 * NESTING_MAX;
+/// The maximal number of tokens on a path: twenty for each condition. A tree of 100,000 operators
+/// ended the process when it was dropped.
+const PATH_TOKENS: usize = 20 * CONDITIONS_MAX;
 /// The maximal number of tables and queries that a statement reads, and of queries joined by UNION
 /// and similar operators: planning so many takes seconds, and cannot be interrupted.
 pub(crate) const PARTS_MAX: usize = 500;
+
+/// An upper bound of the depth of an expression's tree.
+#[derive(Clone, Copy, Default)]
+struct Depth {
+    /// Brackets and operators.
+    steps: usize,
+    /// AND and OR.
+    conditions: usize,
+}
+
+impl Depth {
+    fn max(self, other: Depth) -> Depth {
+        Depth {
+            steps: self.steps.max(other.steps),
+            conditions: self.conditions.max(other.conditions),
+        }
+    }
+}
 
 /// The counts between two brackets, or CASE and END.
 #[derive(Default)]
@@ -51,6 +84,90 @@ struct Level {
     conditions: usize,
     /// The number of BETWEENs whose AND is still to come.
     ranges: usize,
+    /// The deepest brackets of the condition.
+    operands: Depth,
+    /// The deepest condition of the expression before this one.
+    before: Depth,
+    /// The deepest expression before this one.
+    others: Depth,
+}
+
+impl Level {
+    /// Returns the depth of the condition, without those that it is joined with.
+    fn condition(&self) -> Depth {
+        let Depth { steps, conditions } = self.operands;
+        Depth { steps: steps + self.steps, conditions }
+    }
+
+    /// Returns the depth of the expression.
+    fn expression(&self) -> Depth {
+        let depth = self.before.max(self.condition());
+        Depth { conditions: depth.conditions + self.conditions, ..depth }
+    }
+
+    /// Returns the depth of the brackets.
+    fn depth(&self) -> Depth {
+        let depth = self.others.max(self.expression());
+        Depth { steps: depth.steps + 1, ..depth }
+    }
+
+    /// Begins another condition of the expression.
+    fn begin_condition(&mut self) {
+        self.before = self.before.max(self.condition());
+        (self.steps, self.operands) = (0, Depth::default());
+        self.conditions += 1;
+    }
+
+    /// Begins another expression.
+    fn begin_expression(&mut self) {
+        self.others = self.others.max(self.expression());
+        (self.before, self.operands) = (Depth::default(), Depth::default());
+        (self.steps, self.conditions, self.ranges) = (0, 0, 0);
+    }
+}
+
+/// The tokens between two brackets (size-6).
+#[derive(Default)]
+struct Path {
+    /// The number of tokens since the last comma.
+    tokens: usize,
+    /// The longest path of the brackets since the last comma.
+    inside: usize,
+    /// The longest path before it.
+    others: usize,
+}
+
+impl Path {
+    fn since_comma(&self) -> usize {
+        self.tokens + self.inside
+    }
+}
+
+/// Checks size-6; returns the token that is one too many. Brackets are nested at most
+/// `NESTING_MAX` deep.
+fn long_path(tokens: &[TokenWithSpan]) -> Option<&TokenWithSpan> {
+    let (mut path, mut outer) = (Path::default(), Vec::new());
+    tokens.iter().find(|token| {
+        match token.token {
+            Token::Whitespace(_) => {}
+            Token::LParen | Token::LBracket | Token::LBrace => {
+                outer.push(std::mem::take(&mut path));
+            }
+            Token::RParen | Token::RBracket | Token::RBrace => {
+                if let Some(next) = outer.pop() {
+                    let inside = path.since_comma().max(path.others);
+                    let (tokens, inside) = (next.tokens + 1, next.inside.max(inside));
+                    path = Path { tokens, inside, ..next };
+                }
+            }
+            Token::Comma | Token::SemiColon => {
+                let others = path.since_comma().max(path.others);
+                path = Path { others, ..Path::default() };
+            }
+            _ => path.tokens += 1,
+        }
+        PATH_TOKENS < path.since_comma()
+    })
 }
 
 /// The role of a token in an expression.
@@ -95,6 +212,11 @@ fn role(token: &Token, before: Option<Keyword>) -> Role {
             | Keyword::COLLATE
             | Keyword::OVERLAPS
             | Keyword::MEMBER
+            | Keyword::OPERATOR
+            | Keyword::NOT
+            | Keyword::PIVOT
+            | Keyword::UNPIVOT
+            | Keyword::MATCH_RECOGNIZE
             | Keyword::DIV => Role::Step,
             _ => Role::Value,
         },
@@ -131,11 +253,11 @@ fn is_call(bracket: &Token, before: Option<Keyword>) -> bool {
     }
 }
 
-/// Refuses a text that is nested too deeply, or has too many operators in a row (size-1), before it
-/// is parsed.
+/// Refuses a text that is nested too deeply, or has too many operators in a row (size-1, size-5 to
+/// size-7), before it is parsed.
 pub(super) fn check_tokens(sql: &str, tokens: &[TokenWithSpan]) -> Result<()> {
     let (mut levels, mut nots, mut cases, mut sets) = (vec![Level::default()], 0, 0, 0);
-    let (mut before, mut calls) = (None, 0);
+    let (mut before, mut calls, mut intervals, mut angles) = (None, 0, 0, 0);
     for token in tokens {
         if matches!(token.token, Token::Whitespace(_)) {
             continue;
@@ -146,10 +268,13 @@ pub(super) fn check_tokens(sql: &str, tokens: &[TokenWithSpan]) -> Result<()> {
             _ => None,
         };
         nots = if keyword == Some(Keyword::NOT) { nots + 1 } else { 0 };
+        intervals = if keyword == Some(Keyword::INTERVAL) { intervals + 1 } else { 0 };
         cases += usize::from(keyword == Some(Keyword::CASE));
+        let is_of_type = matches!(before, Some(Keyword::ARRAY | Keyword::STRUCT | Keyword::MAP));
+        angles += usize::from(is_of_type && token.token == Token::Lt);
         sets += usize::from(matches!(
             keyword,
-            Some(Keyword::UNION | Keyword::INTERSECT | Keyword::EXCEPT)
+            Some(Keyword::UNION | Keyword::INTERSECT | Keyword::EXCEPT | Keyword::MINUS)
         ));
         if PARTS_MAX < sets {
             return Err(refused(SyntaxError::TooManyParts { most: PARTS_MAX }));
@@ -169,7 +294,10 @@ pub(super) fn check_tokens(sql: &str, tokens: &[TokenWithSpan]) -> Result<()> {
                 if level.is_case == (keyword == Some(Keyword::END)) {
                     cases -= usize::from(level.is_case);
                     calls -= level.zones + usize::from(level.is_call);
+                    let depth = level.depth();
                     levels.pop();
+                    let outer = levels.last_mut().expect("it has an outer one");
+                    outer.operands = outer.operands.max(depth);
                 }
             }
             Role::Step => {
@@ -179,12 +307,10 @@ pub(super) fn check_tokens(sql: &str, tokens: &[TokenWithSpan]) -> Result<()> {
             }
             Role::Range => (level.steps, level.ranges) = (level.steps + 1, level.ranges + 1),
             Role::Condition if 0 < level.ranges => level.ranges -= 1,
-            Role::Condition => {
-                (level.steps, level.conditions) = (0, level.conditions + 1);
-            }
+            Role::Condition => level.begin_condition(),
             Role::Begin => {
                 calls -= std::mem::take(&mut level.zones);
-                (level.steps, level.conditions, level.ranges) = (0, 0, 0);
+                level.begin_expression();
             }
             Role::Value | Role::Close => {}
         }
@@ -192,19 +318,29 @@ pub(super) fn check_tokens(sql: &str, tokens: &[TokenWithSpan]) -> Result<()> {
         let level = levels.last().expect("one is left");
         let is_too_deep = NESTING_MAX < levels.len()
             || NESTING_MAX < level.steps
+            || NESTING_MAX < angles
             || STEPS_MAX < nots
             || STEPS_MAX < cases;
         if is_too_deep {
             return Err(refused(SyntaxError::TooDeep { most: NESTING_MAX }));
         }
+        if INTERVALS_MAX < intervals {
+            return Err(refused(SyntaxError::TooDeep { most: INTERVALS_MAX }));
+        }
         if CALLS_MAX < calls {
             return Err(refused(SyntaxError::TooDeep { most: CALLS_MAX }));
         }
-        if CONDITIONS_MAX < level.conditions {
+        let depth = level.expression();
+        if STEPS_DEEP < depth.steps {
+            return Err(refused(SyntaxError::TooDeep { most: STEPS_DEEP }));
+        }
+        if CONDITIONS_MAX < depth.conditions {
             return Err(refused(SyntaxError::TooDeep { most: CONDITIONS_MAX }));
         }
     }
-    Ok(())
+    let Some(token) = long_path(tokens) else { return Ok(()) };
+    let (position, most) = (position_at(sql, token.span.start), STEPS_DEEP);
+    Err(Error::Syntax { position, what: SyntaxError::TooDeep { most } })
 }
 
 /// Returns the number of tables and queries that a query reads.
@@ -366,17 +502,84 @@ mod tests {
             " XOR 1",
             ":a",
             " ~ 'a'",
+            " NOT NULL",
+            " OPERATOR(pg_catalog.+) 1",
+            " MINUS SELECT 1",
+            " MINUS SELECT 1, 2",
+            ".a.a",
+            // Keywords are names where a value is expected.
+            " = from",
+            " = limit",
+            " = when",
+            " = values",
+            " = on",
+            " + INTERVAL from",
+            " SIMILAR TO where",
+            " IS DISTINCT FROM from",
+            " AT TIME ZONE from",
+            " OPERATOR(pg_catalog.+) from",
+            " = and",
+            " = end",
         ] {
             let error = super::super::parse_query(&many(text), &[]).expect_err(text).to_string();
             assert!(error.contains("more than") || error.contains("at most"), "{text}: {error}");
         }
-        for (open, close) in [("(", ")"), ("CASE WHEN 1 THEN ", " END"), ("[", "]"), ("f(", ")")] {
+        for (open, close) in [
+            ("(", ")"),
+            ("CASE WHEN 1 THEN ", " END"),
+            ("[", "]"),
+            ("f(", ")"),
+            ("INTERVAL ", ""),
+            ("INTERVAL\n", " DAY"),
+            ("INTERVAL INTERVAL INTERVAL INTERVAL (", ")"),
+            ("INTERVAL INTERVAL INTERVAL INTERVAL -", ""),
+            ("{fn f(INTERVAL ", ")}"),
+            ("CAST(1 AS ARRAY<", ">)"),
+            ("ARRAY<", ">"),
+            ("1::STRUCT<a INT, b STRUCT<", ">>"),
+        ] {
             let text = format!("SELECT {}1{}", open.repeat(20_000), close.repeat(20_000));
             super::super::parse_query(&text, &[]).expect_err(open);
         }
+        let intervals = vec!["INTERVAL '1' DAY"; NESTING_MAX].join(" + ");
+        super::super::parse_query(&format!("SELECT {intervals}"), &[]).unwrap();
         let conditions = (0..2_000).map(|n| format!("a BETWEEN {n} AND {n} + 1"));
         let conditions = conditions.collect::<Vec<_>>().join(" OR ");
         super::super::parse_query(&format!("SELECT 1 FROM t WHERE {conditions}"), &[]).unwrap();
+    }
+
+    // Brackets and operators were counted apart: 400 brackets with 400 operators behind each were
+    // allowed, and ended the process when the tree was dropped. A column named like a keyword, or
+    // the END of no CASE, hid operators.
+    #[test]
+    fn operators_behind_brackets_are_counted_together() {
+        let of = |sql: &str| super::super::parse_query(sql, &[]).map(|_| ());
+        let nested = |open: &str, close: &str| {
+            of(&format!("SELECT {}1{}", open.repeat(400), close.repeat(400)))
+        };
+        let casts = "::INT".repeat(400);
+        let ends = format!("{casts} ELSE 1 END");
+        for (open, close) in [
+            ("(", format!("{casts})")),
+            ("(", format!("{})", " = 1".repeat(400))),
+            ("(", format!("{})", " IS NULL".repeat(400))),
+            ("(", format!("{})", " OR 1 = 1".repeat(1_000))),
+            ("(", format!("{} = from)", " = 1".repeat(400))),
+            ("(0, ", format!("{casts})")),
+            ("((case, ", format!("){casts}, 1)")),
+            ("CASE WHEN 1 THEN ", format!("END{casts}")),
+            ("CASE WHEN end THEN ", ends.clone()),
+            ("CASE WHEN a.end THEN ", ends),
+        ] {
+            let error = nested(open, &close).expect_err(open).to_string();
+            assert!(error.contains("nested more than"), "size-5, size-6: {open}: {error}");
+        }
+        let values = vec!["(1 + 2 + 3 = 4 AND a OR b)"; 3_500].join(", ");
+        of(&format!("SELECT 1 WHERE x IN ({values})")).unwrap();
+        let cases = " WHEN a = 1 AND b = 2 THEN 3".repeat(2_000);
+        of(&format!("SELECT CASE{cases} END")).unwrap();
+        let chain = "(".repeat(400) + "1" + &" + a)".repeat(400);
+        of(&format!("SELECT {chain}")).unwrap();
     }
 
     // Planning the deepest nesting that was allowed took a minute.
