@@ -277,6 +277,7 @@ fn clause_condition(what: &ClauseProblem) -> Condition {
         | ClauseProblem::ValuesTooLarge { .. }
         | ClauseProblem::TypeTooLarge { .. }
         | ClauseProblem::TypesTooLarge { .. }
+        | ClauseProblem::TypeText { .. }
         | ClauseProblem::FrameTooLarge { .. }
         | ClauseProblem::TextsTooLong { .. }
         | ClauseProblem::MatchTooLong { .. }

@@ -253,6 +253,16 @@ pub enum ClauseProblem {
         /// The limit.
         fields: usize,
     },
+    /// The text of a type is too long, or nested too deep.
+    #[error("`{function}` takes a type of at most {bytes} bytes with brackets {brackets} deep")]
+    TypeText {
+        /// The function.
+        function: String,
+        /// The limit of bytes.
+        bytes: usize,
+        /// The limit of brackets within each other.
+        brackets: usize,
+    },
     /// The window frame of an aggregate that keeps all its values is too large: the values are
     /// collected for each row.
     #[error(

@@ -11,7 +11,7 @@
 //!   it has to be: functions that a statement names, those that the planner makes of operators and
 //!   brackets, and those that rules make of others.
 //! - bounded-4. A function that becomes a cast is not one to a type whose every value is large,
-//!   NULL too.
+//!   NULL too, and the text of its type is bounded (`type_text`).
 //! - The type of a wrapped function's values is bounded as soon as it is found (type_size-1).
 
 mod call;
@@ -23,6 +23,7 @@ pub(crate) mod operators;
 mod broadcast;
 mod windows;
 pub(crate) mod collecting;
+mod type_text;
 #[cfg(test)]
 mod tests;
 
@@ -50,6 +51,7 @@ use crate::types::type_size::check_type;
 use crate::value_bytes::{bytes_of, constant_bytes, width};
 use call::Call;
 use category::{Growth, growth_of};
+use type_text::check_type_text;
 use work::{Slice, Work, slices};
 
 pub(crate) use collecting::check_window;
@@ -270,6 +272,7 @@ impl ScalarUDFImpl for Bounded {
     }
 
     fn return_field_from_args(&self, args: ReturnFieldArgs<'_>) -> Result<FieldRef> {
+        check_type_text(self.name(), args.scalar_arguments.iter().copied())?;
         let made = self.inner.return_field_from_args(args)?;
         check_type(self.name(), made.data_type())?;
         Ok(made)
@@ -284,6 +287,11 @@ impl ScalarUDFImpl for Bounded {
     }
 
     fn simplify(&self, args: Vec<Expr>, info: &SimplifyContext) -> Result<ExprSimplifyResult> {
+        let constants = args.iter().map(|arg| match arg {
+            Expr::Literal(value, _) => Some(value),
+            _ => None,
+        });
+        check_type_text(self.name(), constants)?;
         Ok(match self.inner.simplify(args, info)? {
             ExprSimplifyResult::Simplified(expr) => {
                 check_width(self.name(), &expr)?;
