@@ -10,7 +10,7 @@ use std::sync::{Arc, Weak};
 use tidegate_platform::{rss_anon_bytes, sentence};
 use tidegate_query::{ConfigEntry, Error, LineConnection, MemoryUse, Origin, ServerInfo, Session};
 
-use crate::log::shortened;
+use crate::log::{LogKind, shortened};
 use crate::server_state::ServerState;
 
 /// The most bytes of a statement that are logged.
@@ -52,17 +52,16 @@ impl ServerInfo for ServerHost {
         let Some(server) = self.0.upgrade() else { return };
         let Origin { protocol, peer, user, .. } = session.origin();
         let peer = peer.as_deref().unwrap_or("local");
+        let kind = LogKind::of_user("audit", "statement failed", user.as_deref());
         let user = user.as_deref().map_or_else(String::new, |user| format!("`{user}`: "));
         let sql = shortened(sql, SQL_BYTES);
         match error {
-            None => {
-                let text = format_args!("{protocol}: {peer}: {user}{sql}");
-                server.log.info_limited(("audit", "statement"), text);
-            }
+            // Statements that change something are not so many that they need a limit.
+            None => server.log.info("audit", format_args!("{protocol}: {peer}: {user}{sql}")),
             Some(error) => {
                 let error = sentence(error);
                 let text = format_args!("{protocol}: {peer}: {user}{sql}: {error}");
-                server.log.warn_limited(("audit", "statement failed"), text);
+                server.log.warn_limited(kind, text);
             }
         }
     }

@@ -7,6 +7,9 @@
 //!   again.
 //! - log-3. A message is one line of printable text: control characters, and those that reorder or
 //!   end lines, are escaped (`printable`).
+//! - log-4. Messages that a user causes are counted for each user, so that none hides those of
+//!   others. The number of the suppressed ones names the user, and follows with the next message of
+//!   any user.
 
 use std::collections::{HashMap, VecDeque};
 use std::fmt;
@@ -45,7 +48,7 @@ pub struct LogLevels {
 pub struct Log {
     clock: Arc<dyn Clock>,
     levels: RwLock<LogLevels>,
-    kinds: Mutex<HashMap<&'static str, Kind>>,
+    kinds: Mutex<Kinds>,
     queue: Arc<Queue>,
 }
 
@@ -66,6 +69,9 @@ struct Lines {
     is_writing: bool,
     is_closed: bool,
 }
+
+/// The counts by kind and user; the user is empty if there is none.
+type Kinds = HashMap<(&'static str, String), Kind>;
 
 #[derive(Default)]
 struct Kind {
@@ -224,42 +230,67 @@ impl Log {
 
     /// Logs a regular event.
     pub fn info(&self, target: &str, message: fmt::Arguments<'_>) {
-        self.write(Level::Info, target, message, 0);
+        self.write(Level::Info, target, message, "");
     }
 
     /// Logs an event that an operator should look at.
     pub fn warn(&self, target: &str, message: fmt::Arguments<'_>) {
-        self.write(Level::Warn, target, message, 0);
+        self.write(Level::Warn, target, message, "");
     }
 
     /// Logs a regular event that a client can cause (log-1).
-    pub(crate) fn info_limited(&self, kind: impl Into<LogKind>, message: fmt::Arguments<'_>) {
+    pub(crate) fn info_limited<'a>(
+        &self,
+        kind: impl Into<LogKind<'a>>,
+        message: fmt::Arguments<'_>,
+    ) {
         self.limited(Level::Info, kind.into(), message);
     }
 
     /// Logs a warning that a client, or a lasting state, can cause (log-1).
-    pub(crate) fn warn_limited(&self, kind: impl Into<LogKind>, message: fmt::Arguments<'_>) {
+    pub(crate) fn warn_limited<'a>(
+        &self,
+        kind: impl Into<LogKind<'a>>,
+        message: fmt::Arguments<'_>,
+    ) {
         self.limited(Level::Warn, kind.into(), message);
     }
 
-    fn limited(&self, level: Level, kind: LogKind, message: fmt::Arguments<'_>) {
+    fn limited(&self, level: Level, kind: LogKind<'_>, message: fmt::Arguments<'_>) {
         let now = self.clock.monotonic_nanos();
         let mut kinds = self.kinds.lock().unwrap_or_else(PoisonError::into_inner);
-        let counted = kinds.entry(kind.counted).or_default();
+        let key = (kind.counted, kind.user.to_owned());
+        let silent = if kind.user.is_empty() { Vec::new() } else { silent(&mut kinds, &key, now) };
+        let counted = kinds.entry(key).or_default();
         if counted.start + SECOND_NANOS <= now || counted.written == 0 {
             (counted.start, counted.written) = (now, 0);
         }
-        if PER_SECOND <= counted.written {
-            counted.left_out += 1;
-            return;
+        let is_written = counted.written < PER_SECOND;
+        let left_out = if is_written { std::mem::take(&mut counted.left_out) } else { 0 };
+        match is_written {
+            true => counted.written += 1,
+            false => counted.left_out += 1,
         }
-        counted.written += 1;
-        let left_out = std::mem::take(&mut counted.left_out);
         drop(kinds);
-        self.write(level, kind.target, message, left_out);
+        for (counted, user, count) in silent {
+            let count = grouped(count);
+            let text = format_args!("`{user}`: {count} more of `{counted}` were left out");
+            self.write(Level::Warn, kind.target, text, "");
+        }
+        if is_written {
+            let more = match left_out {
+                0 => String::new(),
+                count if kind.user.is_empty() => format!(" ({count} more like it were left out)"),
+                count => {
+                    format!(" ({count} more like it of `{}` were left out)", printable(kind.user))
+                }
+            };
+            self.write(level, kind.target, message, &more);
+        }
     }
 
-    fn write(&self, level: Level, target: &str, message: fmt::Arguments<'_>, left_out: u64) {
+    /// Writes a message, and behind it a text of ours.
+    fn write(&self, level: Level, target: &str, message: fmt::Arguments<'_>, more: &str) {
         if level < self.levels.read().unwrap_or_else(PoisonError::into_inner).of(target) {
             return;
         }
@@ -268,16 +299,28 @@ impl Log {
             Level::Warn | Level::Off => " WARN",
         };
         let now = timestamp(self.clock.now_micros());
-        let more = match left_out {
-            0 => String::new(),
-            count => format!(" ({count} more like it were left out)"),
-        };
         let message = message.to_string();
         let shown = shortened(&message, MESSAGE_BYTES);
-        let more = if shown.len() < message.len() { format!("...{more}") } else { more };
+        let cut = if shown.len() < message.len() { "..." } else { "" };
         let message = printable(shown); // log-3
-        self.queue.push(format!("{now} {level} {target}: {message}{more}\n"));
+        self.queue.push(format!("{now} {level} {target}: {message}{cut}{more}\n"));
     }
+}
+
+/// Removes the counts of users whose second is over, but not that of this key. Returns the kind,
+/// the user and the number of those that suppressed messages (log-4).
+fn silent(
+    kinds: &mut Kinds,
+    key: &(&'static str, String),
+    now: u64,
+) -> Vec<(&'static str, String, u64)> {
+    let is_over = |it: &(&'static str, String), kind: &mut Kind| {
+        !it.1.is_empty() && it != key && kind.start + SECOND_NANOS <= now
+    };
+    let over = kinds.extract_if(is_over).filter(|(_, kind)| 0 < kind.left_out);
+    let mut over = over.map(|((kind, user), it)| (kind, user, it.left_out)).collect::<Vec<_>>();
+    over.sort();
+    over
 }
 
 /// Returns at most this many bytes of a text, cut between characters.
@@ -287,21 +330,35 @@ pub(crate) fn shortened(text: &str, bytes: usize) -> &str {
 
 /// The kind by which lines are counted, and the target that they are written with.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct LogKind {
+pub(crate) struct LogKind<'a> {
     target: &'static str,
     counted: &'static str,
+    /// The user, if lines are counted for each; else empty.
+    user: &'a str,
 }
 
-impl From<&'static str> for LogKind {
-    fn from(target: &'static str) -> LogKind {
-        LogKind { target, counted: target }
+impl<'a> LogKind<'a> {
+    /// Returns a kind of lines that are counted for each user (log-4). Without a login, all clients
+    /// are one user.
+    pub(crate) fn of_user(
+        target: &'static str,
+        counted: &'static str,
+        user: Option<&'a str>,
+    ) -> LogKind<'a> {
+        LogKind { target, counted, user: user.unwrap_or_default() }
+    }
+}
+
+impl From<&'static str> for LogKind<'_> {
+    fn from(target: &'static str) -> Self {
+        LogKind { target, counted: target, user: "" }
     }
 }
 
 /// A target with several kinds of lines, which are counted apart.
-impl From<(&'static str, &'static str)> for LogKind {
-    fn from(kind: (&'static str, &'static str)) -> LogKind {
-        LogKind { target: kind.0, counted: kind.1 }
+impl From<(&'static str, &'static str)> for LogKind<'_> {
+    fn from(kind: (&'static str, &'static str)) -> Self {
+        LogKind { target: kind.0, counted: kind.1, user: "" }
     }
 }
 
@@ -395,6 +452,42 @@ mod tests {
         log.warn_limited("ilp", format_args!("bad line"));
         let line = written(&log, &lines).concat();
         assert!(line.ends_with("bad line (15 more like it were left out)\n"), "log-1: {line}");
+    }
+
+    // A reader that repeated a refused statement a thousand times a second hid the refused ones of
+    // all other users, and statements of administrators that failed.
+    #[test]
+    fn lines_of_a_user_do_not_hide_those_of_others() {
+        let (clock, log, lines) = log();
+        let refused = |user: &'static str| {
+            let kind = LogKind::of_user("audit", "statement failed", Some(user));
+            log.warn_limited(kind, format_args!("`{user}`: refused"));
+        };
+        for _ in 0..1_300 {
+            refused("rob");
+            log.info("audit", format_args!("`admin`: CREATE TABLE t (a INT)"));
+        }
+        (0..10).for_each(|_| refused("ron"));
+        let logged = written(&log, &lines);
+        let count = |text: &str| logged.iter().filter(|line| line.contains(text)).count();
+        assert_eq!((count("`rob`"), count("`ron`"), count("`admin`")), (10, 10, 1_300), "log-4");
+        clock.advance_micros(1_000_000);
+        refused("ron");
+        let logged = written(&log, &lines).concat();
+        assert!(
+            logged.contains("`rob`: 1,290 more of `statement failed` were left out\n"),
+            "log-4: {logged}"
+        );
+        for _ in 0..12 {
+            refused("ron");
+        }
+        clock.advance_micros(1_000_000);
+        refused("ron");
+        let line = written(&log, &lines).pop().unwrap();
+        assert!(
+            line.ends_with("`ron`: refused (3 more like it of `ron` were left out)\n"),
+            "log-4: {line}"
+        );
     }
 
     /// A writer that blocks until it is told to continue.

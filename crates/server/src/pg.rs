@@ -43,6 +43,7 @@ use tokio::task::spawn_blocking;
 use tokio::time::{sleep, timeout};
 
 use crate::auth::CHECK_INTERVAL;
+use crate::log::LogKind;
 use crate::replaceable::ReplaceableSocket;
 use crate::server_state::{Phase, ServerState, Tracker, stopping};
 use connection::{Connection, End};
@@ -110,7 +111,7 @@ async fn attend(
         return close(wire).await;
     }
     let user = client.grant.name();
-    let kind = ("audit", "login");
+    let kind = LogKind::of_user("audit", "login", Some(user));
     server.log.info_limited(kind, format_args!("pg: {peer}: `{user}` has logged in"));
     let connection = Connection::new(server, services, wire, client, backend);
     let (wire, end) = Box::pin(connection.serve()).await;

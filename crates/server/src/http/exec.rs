@@ -41,6 +41,7 @@ use super::wire::Probe;
 use super::{Flow, RequestContext};
 use crate::execution_slot::{GRACE, overdue};
 use crate::json::push_string;
+use crate::log::LogKind;
 use crate::server_state::{CountedQuery, Services};
 use crate::sqlstate;
 pub(super) use body::read_params;
@@ -395,9 +396,10 @@ impl RequestContext<'_> {
     /// Checks that the sender has this privilege; the error is the text for the client.
     pub(super) fn allow(&self, privilege: Privilege) -> Result<(), String> {
         session(self).allow(privilege).map_err(|error| {
-            let peer = self.peer;
-            let text = format_args!("http: {peer}: {error}");
-            self.server.log.warn_limited(("audit", "denied"), text);
+            let (peer, user) = (self.peer, self.sender.user.as_deref());
+            let kind = LogKind::of_user("audit", "denied", user);
+            let user = user.map_or_else(String::new, |user| format!("`{user}`: "));
+            self.server.log.warn_limited(kind, format_args!("http: {peer}: {user}{error}"));
             error.to_string()
         })
     }

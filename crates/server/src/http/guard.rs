@@ -31,6 +31,7 @@ use super::wire::Head;
 use super::{ListenerKind, RequestContext};
 use crate::auth::{Credentials, Login, Role};
 use crate::config::{Auth, Config};
+use crate::log::LogKind;
 use crate::server_state::stopping;
 
 /// The sender of a request.
@@ -115,7 +116,7 @@ async fn login(context: &RequestContext<'_>) -> Result<Login, Unknown> {
     if let Some(login) = server.users.log_in(authorization, now).await {
         let user = &login.user;
         server.users.succeeded(peer.ip(), user);
-        let kind = ("audit", "login");
+        let kind = LogKind::of_user("audit", "login", Some(user.as_str()));
         server.log.info_limited(kind, format_args!("http: {peer}: `{user}` has logged in"));
         return Ok(login);
     }
