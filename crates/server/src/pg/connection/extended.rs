@@ -61,6 +61,13 @@ pub(super) enum Hold {
     Committed,
 }
 
+/// The columns of a cursor, kept until it is closed.
+#[derive(Debug)]
+pub(super) struct KeptColumns {
+    pub(super) schema: SchemaRef,
+    _reservation: Reservation,
+}
+
 /// A statement with values: a portal.
 #[derive(Debug)]
 pub(super) struct Portal {
@@ -69,6 +76,8 @@ pub(super) struct Portal {
     pub(super) formats: Vec<Format>,
     pub(super) state: State,
     pub(super) hold: Hold,
+    /// The columns that FETCH describes, also behind the last row; `None` before the first FETCH.
+    pub(super) columns: Option<KeptColumns>,
     /// The bytes that it takes until its rows come: perhaps nothing else keeps its statement.
     bytes: usize,
     _reservation: Reservation,
@@ -103,6 +112,7 @@ impl Portal {
             formats,
             state: State::Ready,
             hold: Hold::No,
+            columns: None,
             bytes,
             _reservation: reservation,
         }
@@ -319,6 +329,27 @@ impl Connection {
         }
     }
 
+    /// Keeps the columns of a cursor for its FETCHes: the rows that have them end before it does.
+    pub(super) async fn keep_columns(&mut self, portal: &mut Portal) -> Result<(), Stopped> {
+        if portal.columns.is_some() {
+            return Ok(());
+        }
+        let schema = match &portal.state {
+            State::Rows(rows) => Some(Arc::clone(&rows.schema)),
+            // All rows were taken without FETCH.
+            State::Ready | State::Over => {
+                let (prepared, values) = (Arc::clone(&portal.prepared), Arc::clone(&portal.values));
+                Box::pin(self.query_columns(&prepared, &values)).await?
+            }
+        };
+        if let Some(schema) = schema {
+            let bytes = types::bytes_of(&schema);
+            let _reservation = self.account.reserve(bytes).map_err(ErrorResponse::from)?;
+            portal.columns = Some(KeptColumns { schema, _reservation });
+        }
+        Ok(())
+    }
+
     fn push_description(
         &mut self,
         columns: Option<&SchemaRef>,
@@ -376,6 +407,9 @@ impl Connection {
             Command::Fetch { name, moves: false, .. } => {
                 let portal = self.portals.get(name).ok_or_else(|| no_cursor(name))?;
                 check_fetchable(&portal.prepared.command)?;
+                if let Some(KeptColumns { schema, .. }) = &portal.columns {
+                    return Ok(Some(Some(Arc::clone(schema))));
+                }
                 let (prepared, values) = (Arc::clone(&portal.prepared), Arc::clone(&portal.values));
                 Some(self.query_columns(&prepared, &values).await?)
             }

@@ -421,12 +421,13 @@ impl Connection {
     ) -> Result<(), Stopped> {
         check_fetchable(&portal.prepared.command)?;
         self.begin_cursor(portal).await?;
+        self.keep_columns(portal).await?;
         if let Some(formats) = formats.filter(|formats| !formats.is_empty()) {
             portal.formats = formats.to_vec();
         }
-        if let (State::Rows(rows), None, Taken::Sent) = (&portal.state, formats, taken) {
-            let expanded = column_formats(&portal.formats, rows.schema.fields().len())?;
-            let (columns, formats) = described(&rows.schema, &expanded);
+        if let (Some(kept), None, Taken::Sent) = (&portal.columns, formats, taken) {
+            let expanded = column_formats(&portal.formats, kept.schema.fields().len())?;
+            let (columns, formats) = described(&kept.schema, &expanded);
             self.wire.writer.row_description(&columns, &formats);
         }
         let Progress { rows, .. } = self.portal_rows(portal, max, taken).await?;

@@ -156,6 +156,53 @@ fn a_pipeline_is_one_transaction_up_to_its_sync() {
     server.stop();
 }
 
+/// Returns the first bytes of all messages.
+fn tags(mut answer: &[u8]) -> String {
+    let mut tags = String::new();
+    while let [tag, a, b, c, d, ..] = *answer {
+        tags.push(char::from(tag));
+        let length = usize::try_from(u32::from_be_bytes([a, b, c, d])).unwrap();
+        answer = &answer[1 + length..];
+    }
+    tags
+}
+
+// A FETCH behind one with fewer rows than it asked for had no RowDescription: loops of programs
+// that fetch until there are no rows ended with an error of their driver.
+#[test]
+fn a_fetch_behind_the_last_row_describes_its_columns() {
+    let world = World::new();
+    let server = Server::start_with(&world, &["pg.auth_methods=trust"]);
+    let simple = |sql: &str| message(b'Q', format!("{sql}\0").as_bytes());
+    let bytes = [
+        start("admin"),
+        simple("BEGIN"),
+        simple("DECLARE c CURSOR FOR SELECT x FROM long_sequence(3)"),
+        simple("FETCH 2 FROM c"),
+        simple("FETCH 2 FROM c"),
+        simple("FETCH 2 FROM c"),
+        simple("MOVE 1 IN c"),
+        message(b'P', b"f\0FETCH ALL FROM c\0\0\0"),
+        message(b'B', b"\0f\0\0\0\0\0\0\0"),
+        message(b'D', b"P\0"),
+        message(b'E', b"\0\0\0\0\0"),
+        message(b'S', b""),
+        // All rows of a portal were taken by Execute.
+        message(b'P', b"\0SELECT 1\0\0\0"),
+        message(b'B', b"p\0\0\0\0\0\0\0\0"),
+        message(b'E', b"p\0\0\0\0\0"),
+        message(b'S', b""),
+        simple("FETCH 1 FROM p"),
+        message(b'X', b""),
+    ];
+    let answer = answer(open(&server), &bytes.concat());
+    let tags = tags(&answer);
+    let (_, behind) = tags.split_once('Z').expect("the login succeeds");
+    let expected = "CZ CZ TDDCZ TDCZ TCZ CZ 12TCZ 12DCZ TCZ";
+    assert_eq!(behind, expected.replace(' ', ""), "{}", String::from_utf8_lossy(&answer));
+    server.stop();
+}
+
 #[test]
 fn too_many_connections_are_told_and_administrators_get_in() {
     let world = World::new();
