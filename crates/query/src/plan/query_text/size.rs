@@ -276,6 +276,8 @@ pub(super) fn check_tokens(sql: &str, tokens: &[TokenWithSpan]) -> Result<()> {
             keyword,
             Some(Keyword::UNION | Keyword::INTERSECT | Keyword::EXCEPT | Keyword::MINUS)
         ));
+        // Each of `t |> WHERE a |> WHERE b` is a query of the one before it.
+        sets += usize::from(token.token == Token::VerticalBarRightAngleBracket);
         if PARTS_MAX < sets {
             return Err(refused(SyntaxError::TooManyParts { most: PARTS_MAX }));
         }
@@ -506,6 +508,8 @@ mod tests {
             " OPERATOR(pg_catalog.+) 1",
             " MINUS SELECT 1",
             " MINUS SELECT 1, 2",
+            " FROM t |> WHERE true",
+            " |> SELECT 1, 2",
             ".a.a",
             // Keywords are names where a value is expected.
             " = from",
