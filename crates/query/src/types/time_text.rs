@@ -22,6 +22,12 @@ const NANOS_PER_SECOND: i128 = 1_000_000_000;
 const NANOS_PER_DAY: i128 = 86_400 * NANOS_PER_SECOND;
 /// The length of 64 bits of microseconds: sums of such lengths stay far below 128 bits.
 const DURATION_NANOS_MAX: i128 = i64::MAX as i128 * 1_000;
+/// The lists in an interval's text: as many as a time has parts, twice.
+const BRACKETS_MAX: usize = 16;
+/// The bytes of an item of such a list: two numbers, or a date and a time.
+const ITEM_BYTES_MAX: usize = 32;
+/// The bytes of the text outside of its lists.
+const OUTSIDE_BYTES_MAX: usize = 256;
 const TIME_FORM: TextProblem =
     TextProblem::Form { expected: "a time like 2025-03-01T09:30:00.123456Z or a part of it" };
 const INTERVAL_FORM: TextProblem = TextProblem::Form {
@@ -77,6 +83,7 @@ pub(crate) fn parse_interval(text: &str, scale: TimeScale) -> Result<Vec<TimeRan
     if !text.contains('[') {
         return parse_one_interval(text, scale);
     }
+    check_brackets(text)?;
     let mut ranges = Vec::new();
     for one in expand_brackets(text)? {
         ranges.extend(parse_one_interval(&one, scale)?);
@@ -85,6 +92,23 @@ pub(crate) fn parse_interval(text: &str, scale: TimeScale) -> Result<Vec<TimeRan
         }
     }
     Ok(merged(ranges))
+}
+
+/// Checks that the parts of a text with brackets are short: up to `WINDOWS_MAX` texts are made of
+/// them, and brackets are expanded by recursion.
+fn check_brackets(text: &str) -> Result<(), TextProblem> {
+    let (mut outside, mut count, mut rest) = (0, 0, text);
+    while let Some((before, behind)) = rest.split_once('[') {
+        let (list, behind) = behind.split_once(']').ok_or(INTERVAL_FORM)?;
+        if list.split(',').any(|item| ITEM_BYTES_MAX < item.trim().len()) {
+            return Err(INTERVAL_FORM);
+        }
+        (outside, count, rest) = (outside + before.len(), count + 1, behind);
+    }
+    match outside + rest.len() <= OUTSIDE_BYTES_MAX && count <= BRACKETS_MAX {
+        true => Ok(()),
+        false => Err(INTERVAL_FORM),
+    }
 }
 
 /// Returns the texts that `2025-[01,03]-[01..05]T09` stands for.
@@ -589,6 +613,16 @@ mod tests {
             check_interval(text, "Form");
         }
         check_interval("2025-01-[00]", "NotInCalendar");
+    }
+
+    // 5,000 items with a long text behind them took gigabytes, zeros before a number panicked, and
+    // a million lists overflowed the stack.
+    #[test]
+    fn long_parts_of_texts_with_brackets_are_refused() {
+        let text = format!("2025-01-[{}]", vec!["1"; 5_000].join(","));
+        check_interval(&format!("{text}{}", "x".repeat(OUTSIDE_BYTES_MAX)), "Form");
+        check_interval(&format!("2025-01-[{}1..2]", "0".repeat(70_000)), "Form");
+        check_interval(&"[1]".repeat(1_000_000), "Form");
     }
 
     #[test]
