@@ -111,6 +111,17 @@ impl Level {
         Depth { steps: depth.steps + 1, ..depth }
     }
 
+    /// Returns the error if there are too many steps or conditions.
+    fn excess(&self) -> Option<SyntaxError> {
+        let Depth { steps, conditions } = self.expression();
+        let limits = [
+            (NESTING_MAX < self.steps, NESTING_MAX),
+            (STEPS_DEEP < steps, STEPS_DEEP),
+            (CONDITIONS_MAX < conditions, CONDITIONS_MAX),
+        ];
+        limits.into_iter().find(|it| it.0).map(|(_, most)| SyntaxError::TooDeep { most })
+    }
+
     /// Begins another condition of the expression.
     fn begin_condition(&mut self) {
         self.before = self.before.max(self.condition());
@@ -253,34 +264,74 @@ fn is_call(bracket: &Token, before: Option<Keyword>) -> bool {
     }
 }
 
+/// The counts of a statement, whatever its brackets.
+#[derive(Default)]
+struct Counts {
+    /// NOT in a row.
+    nots: usize,
+    /// INTERVAL in a row.
+    intervals: usize,
+    /// CASE within each other.
+    cases: usize,
+    /// Calls, lists and AT TIME ZONE within each other.
+    calls: usize,
+    /// UNION and similar operators.
+    sets: usize,
+    /// Types in angle brackets.
+    angles: usize,
+}
+
+impl Counts {
+    /// Counts a token behind this keyword.
+    fn add(&mut self, token: &Token, before: Option<Keyword>) {
+        use Keyword::{CASE, EXCEPT, INTERSECT, INTERVAL, MINUS, NOT, UNION};
+        let keyword = keyword(token);
+        self.nots = if keyword == Some(NOT) { self.nots + 1 } else { 0 };
+        self.intervals = if keyword == Some(INTERVAL) { self.intervals + 1 } else { 0 };
+        self.cases += usize::from(keyword == Some(CASE));
+        // Each of `t |> WHERE a |> WHERE b` is a query of the one before it.
+        let is_set = matches!(keyword, Some(UNION | INTERSECT | EXCEPT | MINUS))
+            || *token == Token::VerticalBarRightAngleBracket;
+        self.sets += usize::from(is_set);
+        let is_of_type = matches!(before, Some(Keyword::ARRAY | Keyword::STRUCT | Keyword::MAP));
+        self.angles += usize::from(is_of_type && *token == Token::Lt);
+    }
+
+    /// Returns the error if there is too much of something.
+    fn excess(&self) -> Option<SyntaxError> {
+        if PARTS_MAX < self.sets {
+            return Some(SyntaxError::TooManyParts { most: PARTS_MAX });
+        }
+        let nested = self.nots.max(self.cases);
+        let limits = [
+            (STEPS_MAX < nested || NESTING_MAX < self.angles, NESTING_MAX),
+            (INTERVALS_MAX < self.intervals, INTERVALS_MAX),
+            (CALLS_MAX < self.calls, CALLS_MAX),
+        ];
+        limits.into_iter().find(|it| it.0).map(|(_, most)| SyntaxError::TooDeep { most })
+    }
+}
+
+fn keyword(token: &Token) -> Option<Keyword> {
+    match token {
+        Token::Word(word) => Some(word.keyword),
+        _ => None,
+    }
+}
+
 /// Refuses a text that is nested too deeply, or has too many operators in a row (size-1, size-5 to
 /// size-7), before it is parsed.
 pub(super) fn check_tokens(sql: &str, tokens: &[TokenWithSpan]) -> Result<()> {
-    let (mut levels, mut nots, mut cases, mut sets) = (vec![Level::default()], 0, 0, 0);
-    let (mut before, mut calls, mut intervals, mut angles) = (None, 0, 0, 0);
+    let refused = |token: &TokenWithSpan, what| {
+        Err(Error::Syntax { position: position_at(sql, token.span.start), what })
+    };
+    let (mut levels, mut counts, mut before) = (vec![Level::default()], Counts::default(), None);
     for token in tokens {
         if matches!(token.token, Token::Whitespace(_)) {
             continue;
         }
-        let refused = |what| Error::Syntax { position: position_at(sql, token.span.start), what };
-        let keyword = match &token.token {
-            Token::Word(word) => Some(word.keyword),
-            _ => None,
-        };
-        nots = if keyword == Some(Keyword::NOT) { nots + 1 } else { 0 };
-        intervals = if keyword == Some(Keyword::INTERVAL) { intervals + 1 } else { 0 };
-        cases += usize::from(keyword == Some(Keyword::CASE));
-        let is_of_type = matches!(before, Some(Keyword::ARRAY | Keyword::STRUCT | Keyword::MAP));
-        angles += usize::from(is_of_type && token.token == Token::Lt);
-        sets += usize::from(matches!(
-            keyword,
-            Some(Keyword::UNION | Keyword::INTERSECT | Keyword::EXCEPT | Keyword::MINUS)
-        ));
-        // Each of `t |> WHERE a |> WHERE b` is a query of the one before it.
-        sets += usize::from(token.token == Token::VerticalBarRightAngleBracket);
-        if PARTS_MAX < sets {
-            return Err(refused(SyntaxError::TooManyParts { most: PARTS_MAX }));
-        }
+        let keyword = keyword(&token.token);
+        counts.add(&token.token, before);
         let has_outer = 1 < levels.len();
         let level = levels.last_mut().expect("one is left");
         match role(&token.token, before) {
@@ -290,12 +341,12 @@ pub(super) fn check_tokens(sql: &str, tokens: &[TokenWithSpan]) -> Result<()> {
                 let is_case = keyword == Some(Keyword::CASE);
                 let is_call = !is_case && is_call(&token.token, before);
                 levels.push(Level { is_case, is_call, ..Level::default() });
-                calls += usize::from(is_call);
+                counts.calls += usize::from(is_call);
             }
             Role::Close if has_outer => {
                 if level.is_case == (keyword == Some(Keyword::END)) {
-                    cases -= usize::from(level.is_case);
-                    calls -= level.zones + usize::from(level.is_call);
+                    counts.cases -= usize::from(level.is_case);
+                    counts.calls -= level.zones + usize::from(level.is_call);
                     let depth = level.depth();
                     levels.pop();
                     let outer = levels.last_mut().expect("it has an outer one");
@@ -304,45 +355,32 @@ pub(super) fn check_tokens(sql: &str, tokens: &[TokenWithSpan]) -> Result<()> {
             }
             Role::Step => {
                 let zones = usize::from(keyword == Some(Keyword::AT));
-                (level.steps, level.zones, calls) =
-                    (level.steps + 1, level.zones + zones, calls + zones);
+                level.steps += 1;
+                level.zones += zones;
+                counts.calls += zones;
             }
             Role::Range => (level.steps, level.ranges) = (level.steps + 1, level.ranges + 1),
             Role::Condition if 0 < level.ranges => level.ranges -= 1,
             Role::Condition => level.begin_condition(),
             Role::Begin => {
-                calls -= std::mem::take(&mut level.zones);
+                counts.calls -= std::mem::take(&mut level.zones);
                 level.begin_expression();
             }
             Role::Value | Role::Close => {}
         }
         before = keyword;
+        if NESTING_MAX < levels.len() {
+            return refused(token, SyntaxError::TooDeep { most: NESTING_MAX });
+        }
         let level = levels.last().expect("one is left");
-        let is_too_deep = NESTING_MAX < levels.len()
-            || NESTING_MAX < level.steps
-            || NESTING_MAX < angles
-            || STEPS_MAX < nots
-            || STEPS_MAX < cases;
-        if is_too_deep {
-            return Err(refused(SyntaxError::TooDeep { most: NESTING_MAX }));
-        }
-        if INTERVALS_MAX < intervals {
-            return Err(refused(SyntaxError::TooDeep { most: INTERVALS_MAX }));
-        }
-        if CALLS_MAX < calls {
-            return Err(refused(SyntaxError::TooDeep { most: CALLS_MAX }));
-        }
-        let depth = level.expression();
-        if STEPS_DEEP < depth.steps {
-            return Err(refused(SyntaxError::TooDeep { most: STEPS_DEEP }));
-        }
-        if CONDITIONS_MAX < depth.conditions {
-            return Err(refused(SyntaxError::TooDeep { most: CONDITIONS_MAX }));
+        if let Some(what) = counts.excess().or_else(|| level.excess()) {
+            return refused(token, what);
         }
     }
-    let Some(token) = long_path(tokens) else { return Ok(()) };
-    let (position, most) = (position_at(sql, token.span.start), STEPS_DEEP);
-    Err(Error::Syntax { position, what: SyntaxError::TooDeep { most } })
+    match long_path(tokens) {
+        Some(token) => refused(token, SyntaxError::TooDeep { most: STEPS_DEEP }),
+        None => Ok(()),
+    }
 }
 
 /// Returns the number of tables and queries that a query reads.
