@@ -106,6 +106,8 @@ pub struct Delimited {
     fields: SchemaRef,
     /// True if a number can contain a sign of the format, or equal its NULL (delimited-1).
     looks_at_numbers: bool,
+    /// True if a field is a line: unquoted, the text `\.` would be PostgreSQL's end of data.
+    is_line: bool,
 }
 
 impl Delimited {
@@ -120,7 +122,8 @@ impl Delimited {
                 Escapes::Backslashes => false,
                 Escapes::Quotes(quote, _) => is_of_number(quote) || !form.null.is_empty(),
             };
-        Delimited { form, fields, looks_at_numbers }
+        let is_line = fields.fields().len() == 1;
+        Delimited { form, fields, looks_at_numbers, is_line }
     }
 
     /// Appends the names of the columns, if the format has them.
@@ -247,7 +250,9 @@ impl Delimited {
         };
         // Some readers trim unquoted texts.
         let has_edges = text.starts_with([' ', '\t']) || text.ends_with([' ', '\t']);
-        text.is_empty() || has_edges || text == self.form.null || text.bytes().any(is_sign)
+        let is_end = self.is_line && text == END_OF_DATA;
+        let is_null = text == self.form.null;
+        text.is_empty() || has_edges || is_null || is_end || text.bytes().any(is_sign)
     }
 
     /// Escapes the text from `start` on with backslashes.
@@ -279,6 +284,8 @@ impl Delimited {
 }
 
 const MIDNIGHT: &str = "T00:00:00.000Z";
+/// The line at which PostgreSQL up to version 17, and psql, end CSV.
+const END_OF_DATA: &str = "\\.";
 
 /// Doubles the quotes in the text from `start` on.
 fn double(quote: u8, start: usize, text: &mut String) {
@@ -381,6 +388,25 @@ mod tests {
         check(" edge", "\" edge\"");
         check("\"", "\"\"\"\"");
         check("nil", "\"nil\"");
+    }
+
+    // The only column of a row was written as the line `\.`, at which PostgreSQL ends a CSV: the
+    // rows behind it were lost there. Among other columns PostgreSQL does not quote this text.
+    #[test]
+    fn a_text_is_not_a_line_that_ends_the_data() {
+        let words = |name: &str, count: usize| {
+            let words: ArrayRef = Arc::new(StringViewArray::from(vec!["\\.", "\\.x", "\\"]));
+            let columns = [(name, Arc::clone(&words)), ("v", words)].into_iter().take(count);
+            RecordBatch::try_from_iter(columns).unwrap()
+        };
+        let csv = |batch, quote| {
+            let escapes = Escapes::Quotes(quote, Quoting::WhereNeeded);
+            let form = DelimitedForm { escapes, ..DelimitedForm::csv() };
+            written(&ResultForm::Delimited(form), &[batch])
+        };
+        assert_eq!(csv(words("w", 1), b'"'), "w\n\"\\.\"\n\\.x\n\\\n");
+        assert_eq!(csv(words("\\.", 1), b'$'), "$\\.$\n$\\.$\n\\.x\n\\\n");
+        assert_eq!(csv(words("w", 2), b'"'), "w,v\n\\.,\\.\n\\.x,\\.x\n\\,\\\n");
     }
 
     // Numbers were written without a check: a point between fields made two fields of 1.5, and the
