@@ -18,8 +18,8 @@ use tempfile::TempDir;
 use tidegate_ingest::index::{Before, FieldIndex, Kernel, QuoteState, Start, Structure};
 use tidegate_ingest::sniff::Header;
 use tidegate_ingest::{
-    ColumnSource, DialectOptions, Existing, ExtraFields, FileFormat, ImportOptions, MissingFields,
-    OnError, Phase, Progress, Quote, RejectList, RowsTo, Source, import,
+    ColumnSource, DialectOptions, EmptyFields, Existing, ExtraFields, FileFormat, ImportOptions,
+    MissingFields, OnError, Phase, Progress, Quote, RejectList, RowsTo, Source, import,
 };
 use tidegate_model::time::IsoTimestamp;
 use tidegate_model::{ByteCount, ColumnType, PartitionUnit, TimeUnit, Timestamp};
@@ -117,6 +117,7 @@ impl Files {
                 quote: Quote::Standard,
                 header: Header::Absent,
                 null_text: None,
+                empty_fields: EmptyFields::Null,
                 skip_lines: 0,
                 missing_fields: MissingFields::Null,
                 extra_fields: ExtraFields::Reject,

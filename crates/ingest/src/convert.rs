@@ -1,8 +1,8 @@
 //! Conversion of text fields to values, one column of a parsed batch at a time; the parser is
 //! chosen once for each column.
 //!
-//! - An unquoted empty field is NULL, and so is the given NULL text; `""` is empty text, and
-//!   NULL in a column that is not text.
+//! - An unquoted empty field is NULL, unless it has the meaning of `""`, and so is the given NULL
+//!   text; `""` is empty text, and NULL in a column that is not text.
 //! - A field that does not parse is a parse error: its place holds 0 (or NULL text) until the
 //!   caller has decided about the error.
 //! - convert-1. Text is UTF-8 without NUL; input chunks that were checked as a whole need no check
@@ -19,6 +19,7 @@ use self::digits::{Bounds, PlainIntegers, Zeros};
 use crate::exact;
 use crate::index::Kernel;
 use crate::layout::{ColumnLayout, RowLayout};
+use crate::options::EmptyFields;
 use crate::parse::{self, CellError};
 use crate::parsed_batch::{Cell, ParsedBatch, ParsedColumn, Place, Values};
 use crate::reject::Reason;
@@ -59,8 +60,7 @@ impl<'a> RowsOfText<'a> {
     /// A field as it stands in the text, with its quotes.
     pub(crate) fn raw_field(&self, row: u32, field: usize) -> &'a [u8] {
         let (start, end) = self.bounds(self.rows[row as usize], field);
-        // A field that its record lacks begins behind the record, perhaps behind the end of the
-        // text.
+        // A field that its record lacks begins behind its end.
         self.text.get(start..end).unwrap_or_default()
     }
 }
@@ -110,6 +110,7 @@ pub(crate) struct TextColumn {
     /// Texts of at most this many bytes need no length check.
     bytes_unchecked: usize,
     length: Option<TextLength>,
+    empty_fields: EmptyFields,
     is_binary: bool,
 }
 
@@ -164,6 +165,16 @@ impl Converter {
     pub(crate) fn with_guesses(mut self, guesses: &[bool]) -> Converter {
         for (column, &is_guess) in self.columns.iter_mut().zip(guesses) {
             column.is_guess = is_guess;
+        }
+        self
+    }
+
+    /// Sets the meaning of empty fields in columns of text.
+    pub(crate) fn with_empty_fields(mut self, empty_fields: EmptyFields) -> Converter {
+        for column in &mut self.columns {
+            if let Parser::Text(text) = &mut column.kind {
+                text.empty_fields = empty_fields;
+            }
         }
         self
     }
@@ -270,6 +281,7 @@ impl Parser {
             bytes_max,
             bytes_unchecked,
             length,
+            empty_fields: EmptyFields::Null,
             is_binary,
         };
         Parser::Text(Box::new(column))
@@ -349,6 +361,8 @@ struct Cells<'a> {
 /// A field.
 enum Field<'a> {
     Null,
+    /// Without a byte, quotes included.
+    Empty,
     /// Unquoted, or quoted without a doubled quote; and its position in the text.
     Plain(&'a [u8], usize),
     /// Quoted with doubled quotes inside: the text between the outer quotes.
@@ -365,10 +379,9 @@ impl<'a> Cells<'a> {
     #[expect(clippy::inline_always, reason = "a call for each cell is a fifth of the parsers")]
     #[inline(always)]
     fn field(&self, start: usize, end: usize) -> Field<'a> {
-        // A field that its record lacks begins behind the record, perhaps behind the end of the
-        // text.
-        let raw = self.rows.text.get(start..end).unwrap_or_default();
-        let Some(&first) = raw.first() else { return Field::Null };
+        // A field that its record lacks begins behind its end.
+        let Some(raw) = self.rows.text.get(start..end) else { return Field::Null };
+        let Some(&first) = raw.first() else { return Field::Empty };
         if Some(first) == self.rows.quote {
             return quoted(raw, first, start);
         }
@@ -435,7 +448,7 @@ impl<'a> Cells<'a> {
                 Ok(value) => return value,
                 Err(error) => Reason::Cell(error),
             },
-            Field::Null | Field::Plain(..) => {
+            Field::Null | Field::Empty | Field::Plain(..) => {
                 nulls.push(u32::try_from(row).expect("PARSED_BATCH_ROWS"));
                 return T::default();
             }
@@ -676,9 +689,14 @@ impl TextColumn {
         let mut previous: (&[u8], Cell) = (&[], Cell::NULL);
         for (row, &place) in cells.rows.rows.iter().enumerate() {
             let (start, end) = cells.bounds(place);
-            let field = cells.field(start, end);
+            let field = match cells.field(start, end) {
+                Field::Empty if self.empty_fields == EmptyFields::Quoted => {
+                    Field::Plain(&[], start)
+                }
+                field => field,
+            };
             let cell = match field {
-                Field::Null => Cell::NULL,
+                Field::Null | Field::Empty => Cell::NULL,
                 Field::Plain([], _) if self.is_binary => Cell::NULL,
                 Field::Plain(text, _) if text == previous.0 && previous.1 != Cell::NULL => {
                     previous.1

@@ -50,8 +50,8 @@ mod error;
 pub use error::{Error, Result};
 pub use import::{ImportSummary, import};
 pub use options::{
-    ByteStream, ColumnSource, DialectOptions, Existing, ExtraFields, FileFormat, Header,
-    ImportOptions, MissingFields, OnError, Quote, RowReceiver, RowsRefused, RowsTo, Source,
+    ByteStream, ColumnSource, DialectOptions, EmptyFields, Existing, ExtraFields, FileFormat,
+    Header, ImportOptions, MissingFields, OnError, Quote, RowReceiver, RowsRefused, RowsTo, Source,
 };
 pub use parquet_file::is_decoding_guarded;
 pub use parquet_flaw::{Flaw, LibraryMessage};

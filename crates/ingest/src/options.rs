@@ -174,8 +174,10 @@ pub struct DialectOptions {
     pub quote: Quote,
     /// The kind of the first record: header or row.
     pub header: Header,
-    /// An unquoted text that means NULL, beside the empty one.
+    /// An unquoted text that means NULL.
     pub null_text: Option<String>,
+    /// The meaning of an empty field without quotes.
+    pub empty_fields: EmptyFields,
     /// The number of physical lines before the header.
     pub skip_lines: u64,
     /// The treatment of a record with too few fields.
@@ -218,6 +220,15 @@ impl Quote {
             Quote::None => None,
         }
     }
+}
+
+/// The meaning of an empty field without quotes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum EmptyFields {
+    /// NULL.
+    Null,
+    /// That of `""`: the empty text, and NULL in a column that is not text.
+    Quoted,
 }
 
 /// The treatment of a record with too few fields.

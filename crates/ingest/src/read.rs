@@ -22,7 +22,7 @@ use crate::index::{Before, FieldIndex, IndexOutcome, Kernel, QuoteState, Start, 
 use crate::input::{ChunkQueue, InputChunk};
 use crate::layout::RowLayout;
 use crate::multiline::LineShape;
-use crate::options::{ExtraFields, MissingFields};
+use crate::options::{EmptyFields, ExtraFields, MissingFields};
 use crate::parse_errors::{Lines, ParseErrorHandler, TextOrigin, TextPlace};
 use crate::parsed_batch::{PARSED_BATCH_ROWS, ParsedBatch};
 use crate::progress::Progress;
@@ -46,6 +46,7 @@ pub(crate) struct ReadJob<'a> {
     /// For each column of the table, true if its dates can be read in two ways.
     pub(crate) ambiguous: &'a [bool],
     pub(crate) null_text: Option<&'a [u8]>,
+    pub(crate) empty_fields: EmptyFields,
     pub(crate) missing_fields: MissingFields,
     pub(crate) extra_fields: ExtraFields,
     pub(crate) queue: &'a ChunkQueue,
@@ -71,7 +72,7 @@ pub(crate) struct TextFile {
     pub(crate) has_header: bool,
     /// The lines before its first chunk.
     pub(crate) skip_lines: u64,
-    /// True if a blank line is a record whose only field is NULL; otherwise it is no record.
+    /// True if a blank line is a record whose only field is empty; otherwise it is no record.
     pub(crate) blank_is_record: bool,
     pub(crate) structure: Structure,
     /// The shape to which lines within quotes are compared; `None` if the quotes are not a guess.
@@ -165,7 +166,8 @@ impl<'a> Worker<'a> {
             job,
             kernel: Kernel::detect(),
             converter: Converter::new(job.layout, &job.files[0].sources, job.formats)
-                .with_guesses(job.guesses),
+                .with_guesses(job.guesses)
+                .with_empty_fields(job.empty_fields),
             scatterer: Scatterer::new(Arc::clone(job.buckets), number),
             parsed: ParsedBatch::new(job.layout),
             index: FieldIndex::default(),
@@ -514,7 +516,7 @@ impl<'a> Worker<'a> {
         Ok(())
     }
 
-    /// The place of a record with `actual` fields; one with too few gets empty ones, if the options
+    /// The place of a record with `actual` fields; one with too few is filled up, if the options
     /// allow it.
     fn row_place(
         &mut self,
@@ -537,12 +539,9 @@ impl<'a> Worker<'a> {
         let ends = &mut self.index.field_ends;
         let first = u32::try_from(ends.len()).expect("fewer fields than bytes");
         ends.extend_from_within(place.first as usize..place.first as usize + actual);
-        // A field from `end + 1` to `end + 1` is empty, and so NULL.
-        let mut end = *ends.last().expect("a record has a field");
-        for _ in actual..fields {
-            end += 1;
-            ends.push(end);
-        }
+        // A field from `end + 1` to `end` is none, and so NULL, whatever an empty field is.
+        let end = *ends.last().expect("a record has a field");
+        ends.resize(ends.len() + fields - actual, end);
         Ok(RowPlace { first, ..place })
     }
 

@@ -13,8 +13,8 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use tidegate_ingest::{
-    ColumnSource, DialectOptions, Existing, ExtraFields, FileFormat, Header, ImportOptions,
-    ImportSummary, MissingFields, OnError, Quote, RejectList, RowsTo, Source,
+    ColumnSource, DialectOptions, EmptyFields, Existing, ExtraFields, FileFormat, Header,
+    ImportOptions, ImportSummary, MissingFields, OnError, Quote, RejectList, RowsTo, Source,
 };
 use tidegate_model::schema::same_name;
 use tidegate_model::{ByteCount, PartitionUnit};
@@ -174,6 +174,7 @@ impl Demo<'_> {
                 quote: Quote::Standard,
                 header: Header::Present,
                 null_text: None,
+                empty_fields: EmptyFields::Null,
                 skip_lines: 0,
                 missing_fields: MissingFields::Reject,
                 extra_fields: ExtraFields::Reject,

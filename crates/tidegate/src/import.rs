@@ -10,9 +10,9 @@ use std::thread;
 use std::time::Duration;
 
 use tidegate_ingest::{
-    ColumnSource, DialectOptions, Existing, ExtraFields, FileFormat, Header, ImportOptions,
-    ImportSummary, MissingFields, OnError, Phase, Progress, RejectList, RowsTo, Source,
-    expand_paths,
+    ColumnSource, DialectOptions, EmptyFields, Existing, ExtraFields, FileFormat, Header,
+    ImportOptions, ImportSummary, MissingFields, OnError, Phase, Progress, RejectList, RowsTo,
+    Source, expand_paths,
 };
 use tidegate_model::{ByteCount, ColumnType, PartitionUnit};
 use tidegate_platform::IoMode;
@@ -210,6 +210,7 @@ fn dialect(arguments: &DialectArguments) -> DialectOptions {
             _ => Header::Auto,
         },
         null_text: arguments.null.clone(),
+        empty_fields: EmptyFields::Null,
         skip_lines: arguments.skip_lines,
         missing_fields: MissingFields::Reject,
         extra_fields: ExtraFields::Reject,

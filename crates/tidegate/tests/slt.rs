@@ -45,8 +45,8 @@ use futures::TryStreamExt;
 use libtest_mimic::{Arguments, Failed, Trial};
 use sqllogictest::{AsyncDB, ColumnType, DBOutput, Runner};
 use tidegate_ingest::{
-    ColumnSource, DialectOptions, Existing, ExtraFields, FileFormat, Header, ImportOptions,
-    MissingFields, OnError, Progress, Quote, RejectList, RowsTo, Source,
+    ColumnSource, DialectOptions, EmptyFields, Existing, ExtraFields, FileFormat, Header,
+    ImportOptions, MissingFields, OnError, Progress, Quote, RejectList, RowsTo, Source,
 };
 use tidegate_model::time::{CivilDate, IsoTimestamp};
 use tidegate_model::{ByteCount, PartitionUnit, TimeUnit, Timestamp};
@@ -338,6 +338,7 @@ fn import_options(folder: &Path) -> ImportOptions {
             quote: Quote::Standard,
             header: Header::Present,
             null_text: None,
+            empty_fields: EmptyFields::Null,
             skip_lines: 0,
             missing_fields: MissingFields::Reject,
             extra_fields: ExtraFields::Reject,

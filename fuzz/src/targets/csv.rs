@@ -74,6 +74,7 @@ pub(crate) fn check(bytes: &[u8]) {
         },
         skip_lines: options.dialect.skip_lines,
         null_text: options.dialect.null_text.as_deref().map(str::as_bytes),
+        empty_fields: options.dialect.empty_fields,
         bad_cell: match options.on_error {
             OnError::Null => BadCell::IsNull,
             _ => BadCell::SkipsRow,

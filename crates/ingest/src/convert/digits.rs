@@ -85,7 +85,7 @@ impl PlainIntegers {
 /// Returns true if a field has a leading zero that its number does not show.
 #[inline]
 fn is_padded(text: &[u8], start: usize, end: usize) -> bool {
-    // A field that its record lacks may begin behind the end of the text.
+    // A field that its record lacks begins behind its end.
     let field = text.get(start..end).unwrap_or_default();
     matches!(field, [b'-', b'0', ..] | [b'0', _, ..])
 }

@@ -16,7 +16,7 @@ use crate::error::{Error, Result, first_error};
 use crate::index::Structure;
 use crate::input::{InputBytes, InputFile, chunk_queue};
 use crate::layout::RowLayout;
-use crate::options::FileFormat;
+use crate::options::{EmptyFields, FileFormat, ImportOptions};
 use crate::parse_errors::{Lines, ParseErrorHandler, TextPlace, place_of_quote};
 use crate::progress::Phase;
 use crate::read::{self, ReadJob, TextFile};
@@ -54,6 +54,7 @@ pub(super) fn read(
         guesses: &guesses,
         ambiguous: &ambiguous,
         null_text: null_text.as_deref(),
+        empty_fields: context.options.dialect.empty_fields,
         missing_fields: context.options.dialect.missing_fields,
         extra_fields: context.options.dialect.extra_fields,
         queue: &queue,
@@ -175,7 +176,7 @@ fn notes_of_rows(
     tallies: &Tallies,
 ) -> Result<Vec<String>> {
     let joined = joined_notes(files, layout, tallies)?;
-    let blank = blank_notes(context.options.format, files, tallies);
+    let blank = blank_notes(context.options, files, tallies);
     let of_files = [joined, blank, ragged_notes(files, tallies)].concat();
     Ok([files::capped(of_files, "files"), rejected_note(tallies)].concat())
 }
@@ -222,13 +223,14 @@ fn rejected_note(tallies: &Tallies) -> Vec<String> {
 }
 
 /// The note on blank lines of a file of one column, which are rows unless something shows
-/// otherwise.
-fn blank_notes(format: FileFormat, files: &[TextFile], tallies: &Tallies) -> Vec<String> {
-    let is_csv = format != FileFormat::PgText;
+/// otherwise; none if the options say what an empty field is.
+fn blank_notes(options: &ImportOptions, files: &[TextFile], tallies: &Tallies) -> Vec<String> {
+    let is_unclear =
+        options.format != FileFormat::PgText && options.dialect.empty_fields == EmptyFields::Null;
     let note = |at: usize| {
         let blank = tallies.of(at).blank_rows.load(Relaxed);
         let path = tallies.path(at).display();
-        (is_csv && blank > 0).then(|| {
+        (is_unclear && blank > 0).then(|| {
             format!("{path} has one column, and its blank lines are rows of NULL: {blank}")
         })
     };

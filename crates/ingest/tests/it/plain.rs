@@ -5,12 +5,13 @@
 //!   delimiter makes the record bad, and quotes in it are text.
 //! - plain-1. LF ends a record, with or without a CR before it; in a `Cr` dialect CR does. The end
 //!   of the file is a line end. Blank lines are not records, but they are lines.
-//! - plain-2. An unquoted empty field is NULL, and so is the unquoted NULL text; a quoted empty one
-//!   is empty text, or NULL in a column that is not text.
+//! - plain-2. An unquoted empty field is NULL, unless it is as a quoted one, and so is the unquoted
+//!   NULL text; a quoted empty one is empty text, or NULL in a column that is not text.
 //! - A bad record is one reject. So is a bad field: of several in a record, the first in the
 //!   order of the table's columns counts. If fields become NULL, each is a separate reject, but a
 //!   record that cannot be imported (no timestamp, text after a quote) is rejected once, for that.
 
+use tidegate_ingest::EmptyFields;
 use tidegate_ingest::reject::Reason;
 use tidegate_ingest::sniff::LineEnd;
 use tidegate_ingest::timestamp::TimestampFormat;
@@ -34,6 +35,7 @@ pub(crate) struct PlainOptions<'a> {
     /// The number of physical lines before the header.
     pub(crate) skip_lines: u64,
     pub(crate) null_text: Option<&'a [u8]>,
+    pub(crate) empty_fields: EmptyFields,
     pub(crate) bad_cell: BadCell,
     pub(crate) missing_fields: Missing,
     /// The maximum size of a record, without the line end.
@@ -76,6 +78,7 @@ impl<'a> PlainOptions<'a> {
             header: PlainHeader::Absent,
             skip_lines: 0,
             null_text: None,
+            empty_fields: EmptyFields::Null,
             bad_cell: BadCell::SkipsRow,
             missing_fields: Missing::AreNull,
             record_bytes_max: tidegate_model::limits::CSV_ROW_BYTES,
@@ -324,7 +327,8 @@ fn cell(
         return Err(Reason::TextAfterQuote);
     }
     let is_null_text = options.null_text == Some(field.text.as_slice());
-    if !field.is_quoted && (field.text.is_empty() || is_null_text) {
+    let is_null = field.text.is_empty() && options.empty_fields == EmptyFields::Null;
+    if !field.is_quoted && (is_null || is_null_text) {
         return Ok(Value::Null);
     }
     if field.text.is_empty() && !is_text {

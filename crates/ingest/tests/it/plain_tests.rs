@@ -1,5 +1,6 @@
 //! Tests of the plain reader by tables of text: an error in it would remain unnoticed elsewhere.
 
+use tidegate_ingest::EmptyFields;
 use tidegate_ingest::sniff::LineEnd;
 use tidegate_model::{ColumnType, PartitionUnit, Schema, TimeUnit, Value};
 
@@ -102,6 +103,8 @@ fn null_text_is_null_unless_it_is_quoted() {
     let two = two();
     let options = PlainOptions { null_text: Some(b"NA"), ..PlainOptions::of(&two) };
     check_with("NA,NA\n\"NA\",\n", &options, "NULL,NULL; <NA>,NULL");
+    let quoted = PlainOptions { empty_fields: EmptyFields::Quoted, ..options };
+    check_with(",\nNA,NA\n\"\",1\n2\n\n", &quoted, "<>,NULL; NULL,NULL; <>,1; <2>,NULL");
     let bare = PlainOptions { quote: None, ..PlainOptions::of(&two) };
     check_with("\"x,1\n", &bare, "<\"x>,1");
 }

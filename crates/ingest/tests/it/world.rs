@@ -12,8 +12,9 @@ use arrow::datatypes as types;
 use tidegate_ingest::options::Quote;
 use tidegate_ingest::sniff::Header;
 use tidegate_ingest::{
-    ColumnSource, DialectOptions, Error, Existing, ExtraFields, FileFormat, ImportOptions,
-    ImportSummary, MissingFields, OnError, Progress, RejectList, RowsTo, Source, import,
+    ColumnSource, DialectOptions, EmptyFields, Error, Existing, ExtraFields, FileFormat,
+    ImportOptions, ImportSummary, MissingFields, OnError, Progress, RejectList, RowsTo, Source,
+    import,
 };
 use tidegate_model::{ByteCount, ColumnType, PartitionUnit, Schema, TimeUnit, Value};
 use tidegate_platform::{Disk, IoMode, OpenMode, SimClock};
@@ -72,6 +73,7 @@ impl World {
                 quote: Quote::Standard,
                 header: Header::Absent,
                 null_text: None,
+                empty_fields: EmptyFields::Null,
                 skip_lines: 0,
                 missing_fields: MissingFields::Null,
                 extra_fields: ExtraFields::Reject,

@@ -2,8 +2,8 @@
 
 use tidegate_ingest::timestamp::TimestampFormat;
 use tidegate_ingest::{
-    ColumnSource, DialectOptions, Existing, ExtraFields, FileFormat, Header, ImportOptions,
-    MissingFields, OnError, Quote, RejectList, RowsTo, Source,
+    ColumnSource, DialectOptions, EmptyFields, Existing, ExtraFields, FileFormat, Header,
+    ImportOptions, MissingFields, OnError, Quote, RejectList, RowsTo, Source,
 };
 use tidegate_model::schema::same_name;
 use tidegate_model::{PartitionUnit, is_system_table};
@@ -110,6 +110,7 @@ pub(crate) fn defaults(
             quote: Quote::Standard,
             header: Header::Auto,
             null_text: None,
+            empty_fields: EmptyFields::Null,
             skip_lines: 0,
             missing_fields: MissingFields::Null,
             extra_fields: ExtraFields::Reject,
@@ -150,6 +151,7 @@ fn dialect(requested: &CopyOptions, is_stream: bool) -> Result<DialectOptions, C
     if delimiter.is_some() && delimiter == Some(quote.unwrap_or(b'"')) {
         return Err(CopyError::new("22023", "DELIMITER and QUOTE must be two characters"));
     }
+    let null_text = requested.null.clone().filter(|text| is_text || !text.is_empty());
     Ok(DialectOptions {
         delimiter,
         quote: match quote {
@@ -159,7 +161,12 @@ fn dialect(requested: &CopyOptions, is_stream: bool) -> Result<DialectOptions, C
             None => Quote::Standard,
         },
         header,
-        null_text: requested.null.clone().filter(|text| is_text || !text.is_empty()),
+        // As in PostgreSQL, NULL replaces the empty field as the text of NULL.
+        empty_fields: match null_text.is_some() && !is_text {
+            true => EmptyFields::Quoted,
+            false => EmptyFields::Null,
+        },
+        null_text,
         skip_lines: requested.skip_lines,
         missing_fields: match requested.rejects_missing_fields {
             true => MissingFields::Reject,
@@ -265,6 +272,24 @@ fn no_such_codec() -> CopyError {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    // A CSV of PostgreSQL with NULL 'na' has empty texts as empty fields: they were read as NULL.
+    #[test]
+    fn a_text_of_null_replaces_the_empty_field() {
+        for (format, null, expected) in [
+            (CopyFormat::Csv, Some("na"), EmptyFields::Quoted),
+            (CopyFormat::Csv, Some(""), EmptyFields::Null),
+            (CopyFormat::Csv, None, EmptyFields::Null),
+            (CopyFormat::Text, Some("na"), EmptyFields::Null),
+        ] {
+            let null = null.map(str::to_owned);
+            let requested = CopyOptions { format: Some(format), null, ..CopyOptions::default() };
+            for is_stream in [false, true] {
+                let found = dialect(&requested, is_stream).ok().map(|dialect| dialect.empty_fields);
+                assert_eq!(found, Some(expected), "{requested:?}");
+            }
+        }
+    }
 
     #[track_caller]
     fn check(format: CopyFormat, delimiter: u8, null: &str, expected: Option<&'static str>) {

@@ -1,7 +1,8 @@
 //! Values with different meanings in different files: points between thousands, times without an
 //! offset, `\N`; and the notes on them.
 
-use tidegate_ingest::ImportOptions;
+use tidegate_ingest::sniff::Header;
+use tidegate_ingest::{EmptyFields, ImportOptions, MissingFields};
 use tidegate_model::ColumnType;
 
 use super::guesses::{check, import, shown};
@@ -66,6 +67,29 @@ fn texts_and_times_of_two_meanings_are_noted() {
     check_notes(&[mixed], |_| {}, &["without, which are taken for UTC: 1 of 2 sampled ones"]);
     check_notes(&["t,v\n2024-01-01T10:00:00Z,1\n2024-01-02T10:00:00+01,2\n"], |_| {}, &[]);
     check_notes(&["t,v\n2024-01-01T10:00:00,1\n2024-01-02T10:00:00.5,2\n"], |_| {}, &[]);
+}
+
+// COPY with an explicit NULL made NULL of empty texts, which PostgreSQL writes as empty fields. A
+// field that its record lacks is NULL even so.
+#[test]
+fn an_empty_field_may_be_the_empty_text() {
+    let quoted = |options: &mut ImportOptions| {
+        options.dialect.null_text = Some("na".to_owned());
+        options.dialect.empty_fields = EmptyFields::Quoted;
+        options.dialect.missing_fields = MissingFields::Null;
+        options.dialect.header = Header::Present;
+        options.dialect.delimiter = Some(b',');
+    };
+    let file: &[u8] = b"a,b,n\n,x,1\nna,y,\n\"na\",\"\",na\nz\n,,2\nu,v,3\n";
+    let (world, outcome) = import(&[file], quoted);
+    let rows = " x 1; NULL y NULL; na  NULL; z NULL NULL;   2; u v 3";
+    let expected = format!("a:VARCHAR b:VARCHAR n:BIGINT; {rows}");
+    assert_eq!(shown(&world, &outcome.unwrap()), expected);
+    // Blank lines are rows, as other programs write them, and no note is needed.
+    let (world, outcome) = import(&[b"v\nx\n\nna\n\"\"\n"], quoted);
+    let summary = outcome.unwrap();
+    assert_eq!(shown(&world, &summary), "v:VARCHAR; x; ; NULL; ");
+    assert!(!summary.notes.iter().any(|note| note.contains("blank lines")), "{:?}", summary.notes);
 }
 
 // Notes on the first file were missing, and for each of many files all of many columns were noted.

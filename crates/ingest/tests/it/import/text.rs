@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use tidegate_ingest::sniff::{Header, LineEnd};
 use tidegate_ingest::timestamp::TimestampFormat;
-use tidegate_ingest::{ImportOptions, MissingFields, OnError, Quote, Source};
+use tidegate_ingest::{EmptyFields, ImportOptions, MissingFields, OnError, Quote, Source};
 use tidegate_model::{ColumnType, PartitionUnit, Schema, TimeUnit, limits};
 
 use super::cells::{self, Cell};
@@ -33,6 +33,7 @@ pub(crate) struct RandomText {
     quote: Option<u8>,
     header: PlainHeader,
     null_text: Option<&'static str>,
+    empty_fields: EmptyFields,
     skip_lines: u64,
     on_error: OnError,
     missing_fields: MissingFields,
@@ -53,13 +54,18 @@ impl RandomText {
             true => PlainHeader::Present,
             false => PlainHeader::Absent,
         };
+        let null_text = random.one_of(&[None, None, Some("NULL"), Some("\\N"), Some("-")]);
         let mut text = RandomText {
             schema,
             files: Vec::new(),
             delimiter: random.one_of(b",,,;\t|^"),
             quote: random.one_of(&[Some(b'"'), Some(b'"'), Some(b'\''), None]),
             header,
-            null_text: random.one_of(&[None, None, Some("NULL"), Some("\\N"), Some("-")]),
+            null_text,
+            empty_fields: match null_text {
+                Some("-") => EmptyFields::Quoted,
+                _ => EmptyFields::Null,
+            },
             skip_lines: random.one_of(&[0, 0, 0, 1, 3]),
             on_error: random.one_of(&[OnError::SkipRow, OnError::Null]),
             missing_fields: random.one_of(&[MissingFields::Null, MissingFields::Reject]),
@@ -112,6 +118,7 @@ impl RandomText {
             PlainHeader::Absent => Header::Absent,
         };
         dialect.null_text = self.null_text.map(str::to_owned);
+        dialect.empty_fields = self.empty_fields;
         dialect.skip_lines = self.skip_lines;
         dialect.missing_fields = self.missing_fields;
         options
@@ -131,6 +138,7 @@ impl RandomText {
                 header: self.header,
                 skip_lines: self.skip_lines,
                 null_text: self.null_text.map(str::as_bytes),
+                empty_fields: self.empty_fields,
                 bad_cell: match self.on_error {
                     OnError::Null => BadCell::IsNull,
                     _ => BadCell::SkipsRow,

@@ -150,6 +150,43 @@ fn queries_are_described_crossed_and_run() {
     server.stop();
 }
 
+// PostgreSQL 15 prints this. Empty fields were NULL in spite of `NULL 'na'`, and the text `\.` was
+// written without quotes, at which PostgreSQL ends its input.
+#[test]
+fn copies_have_the_signs_of_postgres() {
+    let world = World::new();
+    let server = Server::start_with(&world, &[SECRET]);
+    let script = "CREATE TABLE c (n INT, s VARCHAR);
+        COPY c FROM STDIN WITH (FORMAT csv, NULL 'na');
+1,
+2,na
+3,\"\"
+4,\"na\"
+\\.
+        SELECT n, s, s IS NULL AS is_null FROM c ORDER BY n;
+        CREATE TABLE one (s VARCHAR);
+        COPY one FROM STDIN WITH (FORMAT csv, NULL 'na');
+x
+
+na
+\\.
+        INSERT INTO one VALUES ('\\.');
+        SELECT count(*) AS rows, count(s) AS texts, sum(length(s)) AS length FROM one;
+        COPY (SELECT s FROM one WHERE s <> '' ORDER BY s DESC) TO STDOUT WITH (FORMAT csv);
+        COPY (SELECT s AS a, s AS b FROM one WHERE s = '\\.') TO STDOUT WITH CSV;
+    ";
+    let Some((stdout, errors)) = psql(&server, script) else { return };
+    for expected in [
+        "n|s|is_null\n1||f\n2||t\n3||f\n4|na|f\n",
+        "rows|texts|length\n4|3|3\n",
+        "x\n\"\\.\"\n\\.,\\.\n",
+    ] {
+        assert!(stdout.contains(expected), "{expected}: {stdout}\n{errors}");
+    }
+    assert!(!errors.contains("ERROR") && !errors.contains("WARNING"), "{errors}");
+    server.stop();
+}
+
 #[test]
 fn temporary_tables_are_copied_into_and_shown() {
     let world = World::new();
