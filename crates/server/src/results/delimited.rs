@@ -251,8 +251,10 @@ impl Delimited {
         // Some readers trim unquoted texts.
         let has_edges = text.starts_with([' ', '\t']) || text.ends_with([' ', '\t']);
         let is_end = self.is_line && text == END_OF_DATA;
+        // At the start of a file it would be skipped.
+        let has_mark = text.starts_with(BYTE_ORDER_MARK);
         let is_null = text == self.form.null;
-        text.is_empty() || has_edges || is_null || is_end || text.bytes().any(is_sign)
+        text.is_empty() || has_edges || has_mark || is_null || is_end || text.bytes().any(is_sign)
     }
 
     /// Escapes the text from `start` on with backslashes.
@@ -284,6 +286,7 @@ impl Delimited {
 }
 
 const MIDNIGHT: &str = "T00:00:00.000Z";
+const BYTE_ORDER_MARK: char = '\u{FEFF}';
 /// The line at which PostgreSQL up to version 17, and psql, end CSV.
 const END_OF_DATA: &str = "\\.";
 
@@ -388,6 +391,9 @@ mod tests {
         check(" edge", "\" edge\"");
         check("\"", "\"\"\"\"");
         check("nil", "\"nil\"");
+        // The text lost its first character when it was imported again.
+        check("\u{FEFF}a", "\"\u{FEFF}a\"");
+        check("a\u{FEFF}", "a\u{FEFF}");
     }
 
     // The only column of a row was written as the line `\.`, at which PostgreSQL ends a CSV: the
