@@ -100,6 +100,9 @@ pub(crate) fn without_name(metadata: &HashMap<String, String>) -> HashMap<String
 /// The prefix of internal names. No query can write one (query_text-4).
 pub(crate) const INTERNAL_PREFIX: char = '\u{1}';
 
+/// The schema, in trees, of the tables of outer rows that have none (outer_names-1).
+pub(crate) const OUTER_SCHEMA: &str = "\u{1}outer";
+
 /// Returns the name in plans of the column at a place of a subquery whose name another column there
 /// has, too: no statement finds it.
 pub(crate) fn hidden_name(at: usize, name: &str) -> String {

@@ -4,9 +4,10 @@
 //! - Only queries are planned: DataFusion's own statements (COPY, CREATE VIEW, SET, ...) are never
 //!   executed.
 //!
-//! The steps: text to tree (`query_text`), merged columns to expressions (`using_joins`), tree to
-//! logical plan (DataFusion, with `tables`, `type_names` and `coerce`), time order (`order`),
-//! physical plan (DataFusion, with the scan).
+//! The steps: text to tree (`query_text`), merged columns to expressions (`using_joins`), columns
+//! of outer rows to qualified ones (`query_text::outer_names`), tree to logical plan (DataFusion,
+//! with `tables`, `type_names` and `coerce`), time order (`order`), physical plan (DataFusion, with
+//! the scan).
 
 pub(crate) mod query_text;
 mod parameters;
@@ -99,7 +100,7 @@ use crate::{functions, pg_catalog};
 use cache::NewPlan;
 use order::counted_in_table_order;
 use purpose::{Purpose, TargetRows as Rows};
-use query_text::{OutputNames, QueryText, RowLocks, parse_query};
+use query_text::{OutputNames, QueryText, RowLocks, parse_query, qualify_outer_names};
 use rows::stored;
 use set_keys::Keys;
 use table_reads::{check_may_lock, reads_of};
@@ -310,6 +311,7 @@ pub(crate) fn planned_tree(mut tables: Tables<'_>, query: PendingQuery<'_>) -> R
     let PendingQuery { sql, mut statement, mut clauses, aggregates, .. } = query;
     let tree = tree_of(&mut statement);
     write_out_joins(sql, &tables, tree, &mut clauses)?;
+    qualify_outer_names(tree);
     let rewritten = rewrite_blocks(sql, tree, clauses, &|name| aggregates.contains(name));
     tables.relations.push(Arc::new(ClauseRelations::new(tables.state, rewritten, aggregates)));
     let plan = SqlToRel::new(&tables).statement_to_plan(statement)?;

@@ -76,8 +76,8 @@ impl fmt::Display for Innermost<'_> {
         }
         if message.starts_with(NO_FIELDS) {
             return f.write_str(
-                "a column of this type has no fields; where `a.b` is a column of a table, `a` is \
-                 also a column here: choose another alias for the table",
+                "a column of this type has no fields; where `a` of `a.b` is also a table, the \
+                 table `a` has no column `b`",
             );
         }
         if message.starts_with(NO_SLIDING) {

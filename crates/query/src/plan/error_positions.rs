@@ -3,14 +3,16 @@
 //! DataFusion keeps the places of columns; for other parts an error has only their text, which is
 //! searched for among the tokens. A text that occurs twice is located at its first occurrence.
 
+use std::sync::Arc;
+
 use datafusion::arrow::error::ArrowError;
-use datafusion::common::{Column, DataFusionError, SchemaError};
+use datafusion::common::{Column, DataFusionError, SchemaError, TableReference};
 use tidegate_filter::Error as FilterError;
 use tidegate_model::{ColumnType, Value};
 use tidegate_storage::Error as StorageError;
 
 use crate::error::{ClauseProblem, Condition, Error, TextProblem, innermost, is_about_arguments};
-use crate::names::name_of_hidden;
+use crate::names::{OUTER_SCHEMA, name_of_hidden};
 use crate::parse::{Token, TokenKind, column_type, tokenize};
 use crate::position::Position;
 
@@ -207,10 +209,10 @@ fn written_place(sql: &str, message: &str) -> Option<Position> {
 fn no_such_column(sql: &str, field: &Column, valid_fields: &[Column]) -> Error {
     let position = column_position(sql, field);
     let column = written_name(sql, position, field);
+    let of = written_relation(field);
     let is_repeated = |valid: &Column| {
-        let of = field.relation.as_ref();
         let is_it = name_of_hidden(&valid.name) == Some(field.name.as_str());
-        is_it && of.is_none_or(|of| valid.relation.as_ref() == Some(of))
+        is_it && of.as_ref().is_none_or(|of| valid.relation.as_ref() == Some(of))
     };
     if valid_fields.iter().any(is_repeated) {
         return Error::AmbiguousColumn { position, column };
@@ -219,7 +221,7 @@ fn no_such_column(sql: &str, field: &Column, valid_fields: &[Column]) -> Error {
     let similar = similar.map(|name| (distance(name, &field.name), name));
     let is_close = |(distance, _): &(usize, &str)| *distance <= DISTANCE_MAX;
     // The table is wrong, not the name.
-    let column = match (&field.relation, similar.clone().any(|(distance, _)| distance == 0)) {
+    let column = match (&of, similar.clone().any(|(distance, _)| distance == 0)) {
         (Some(table), true) => format!("{table}.{column}"),
         _ => column,
     };
@@ -228,6 +230,17 @@ fn no_such_column(sql: &str, field: &Column, valid_fields: &[Column]) -> Error {
         position,
         column,
         similar: similar.filter(is_close).map(|(_, name)| name.to_owned()),
+    }
+}
+
+/// Returns the table of a column, without a schema that the statement does not name
+/// (outer_names-1).
+fn written_relation(column: &Column) -> Option<TableReference> {
+    match column.relation.as_ref()? {
+        TableReference::Partial { schema, table } if **schema == *OUTER_SCHEMA => {
+            Some(TableReference::Bare { table: Arc::clone(table) })
+        }
+        relation => Some(relation.clone()),
     }
 }
 

@@ -30,6 +30,7 @@ mod constant_keys;
 mod outer_values;
 mod with_names;
 mod bare_names;
+mod outer_names;
 mod row_locks;
 
 use std::ops::ControlFlow;
@@ -80,6 +81,7 @@ use with_names::number_hidden_names;
 pub(crate) use forms::REWRITTEN_CALLS;
 pub(crate) use forms::quote_digits;
 pub(crate) use names::OutputNames;
+pub(crate) use outer_names::qualify_outer_names;
 pub(crate) use row_locks::RowLocks;
 
 /// The names of the operators for `IS [NOT] DISTINCT FROM`, whose sides are converted as those of

@@ -76,7 +76,8 @@ fn part(name: &ObjectNamePart) -> Option<&str> {
     name.as_ident().map(|ident| ident.value.as_str())
 }
 
-fn alias_of(factor: &TableFactor) -> Option<&TableAlias> {
+/// Returns the alias of a table, or of what stands in its place.
+pub(super) fn alias_of(factor: &TableFactor) -> Option<&TableAlias> {
     match factor {
         TableFactor::Table { alias, .. }
         | TableFactor::Derived { alias, .. }
