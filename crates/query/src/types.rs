@@ -13,6 +13,7 @@ pub(crate) mod type_size;
 pub(crate) mod list_texts;
 pub(crate) mod decimal_constants;
 pub(crate) mod decimals;
+pub(crate) mod quotients;
 pub(crate) mod wide_numbers;
 pub(crate) mod float_order;
 pub(crate) mod uuid_ipv4;

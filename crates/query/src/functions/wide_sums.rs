@@ -4,6 +4,8 @@
 //!   own are kept in 128 bits and wrap around; with `DIGITS_SAFE` digits or fewer, they cannot.
 //! - A mean has four more digits behind the point than its values, as DataFusion's, and is rounded
 //!   half away from zero.
+//!
+//! Not here: means of decimals with fewer digits (`rounded_means`).
 
 use std::sync::Arc;
 
@@ -16,6 +18,7 @@ use datafusion::logical_expr::function::{AccumulatorArgs, StateFieldsArgs};
 use datafusion::logical_expr::{Accumulator, AggregateUDF, AggregateUDFImpl, Signature};
 
 use crate::types::decimal_constants::DIGITS_MAX;
+use crate::types::quotients::rounded_quotient;
 use crate::types::wide_numbers::too_wide;
 
 /// The maximal number of digits of decimals of which 10^10 can be added in 128 bits.
@@ -109,12 +112,7 @@ impl Sum {
         let more = u32::try_from(i16::from(scale) - i16::from(self.scale)).ok()?;
         let worth = i256::from_i128(10).checked_pow(more)?;
         let count = i256::from_i128(self.count.into());
-        let sum = self.sum.checked_mul(worth)?;
-        let (whole, rest) = (sum.checked_div(count)?, sum.checked_rem(count)?);
-        let sign = if sum.is_negative() { i256::MINUS_ONE } else { i256::ONE };
-        let is_up = rest.checked_mul(sign)?.checked_mul(i256::from_i128(2))? >= count;
-        let whole = if is_up { whole.checked_add(sign)? } else { whole };
-        whole.to_i128()
+        rounded_quotient(self.sum.checked_mul(worth)?, count).ok()?.to_i128()
     }
 }
 

@@ -50,7 +50,7 @@ use crate::types::decimal_constants::are_mixed;
 use crate::types::expression_type::{type_beside, type_in};
 use crate::types::literal::{integer_of, time_value, type_of, value_of_text};
 use crate::types::time_text::{TimeScale, parse_interval};
-use crate::types::wide_numbers::{wide_operator, widened_floats};
+use crate::types::wide_numbers::{decimal_operator, widened_floats, with_decimal_operator};
 use crate::types::{decimals, expression_type, float_order, intervals, list_texts, uuid_ipv4};
 
 pub(crate) type PlanResult<T> = std::result::Result<T, DataFusionError>;
@@ -423,13 +423,13 @@ fn operator(expr: BinaryExpr, schema: &DFSchema) -> Transformed<Expr> {
     if !is_concerned(&expr.left) && !is_concerned(&expr.right) {
         return Transformed::no(Expr::BinaryExpr(expr));
     }
-    if let Some(wide) = wide_operator(&expr, schema) {
-        return Transformed::yes(wide);
+    if let Some(decimal) = decimal_operator(&expr, schema) {
+        return Transformed::yes(decimal);
     }
     if let Some((left, right)) = widened_floats(&expr.left, &expr.right, schema) {
         return Transformed::yes(binary(left, expr.op, right));
     }
-    decimals::with_late_types(expr, schema)
+    with_decimal_operator(decimals::with_late_types(expr, schema), schema)
 }
 
 /// Makes the arguments and keys of an aggregate NULL in rows that its FILTER leaves out, where

@@ -1,10 +1,12 @@
-//! Operators on numbers that need a wider type than DataFusion gives them.
+//! Operators on numbers that need a wider type than DataFusion gives them, and quotients of
+//! decimals.
 //!
 //! - wide_numbers-1. A decimal has at most 38 digits, and a result with more is an error.
 //!   DataFusion checks only that a result fits 128 bits, and shows a result of 39 digits without
 //!   the last one.
 //! - Two decimals are compared, and divided, with all of their digits, even if those of both are
 //!   more than 38.
+//! - A quotient of decimals is rounded half away from zero (`quotients`).
 //! - A FLOAT beside an INT, UINT, BIGINT or UBIGINT is a DOUBLE, as in PostgreSQL, because a FLOAT
 //!   has 24 bits. Constants that a FLOAT can hold leave it a FLOAT.
 
@@ -13,20 +15,22 @@ use std::sync::Arc;
 use datafusion::arrow::array::{Array, ArrayRef, AsArray};
 use datafusion::arrow::compute::kernels::numeric;
 use datafusion::arrow::compute::{CastOptions, cast_with_options};
-use datafusion::arrow::datatypes::{DataType, Decimal128Type, DecimalType};
+use datafusion::arrow::datatypes::{DataType, Decimal128Type, Decimal256Type, DecimalType};
 use datafusion::arrow::error::ArrowError;
+use datafusion::common::tree_node::Transformed;
 use datafusion::common::{DFSchema, DataFusionError, Result, internal_err};
 use datafusion::logical_expr::expr::ScalarFunction;
 use datafusion::logical_expr::type_coercion::binary::BinaryTypeCoercer;
 use datafusion::logical_expr::{
-    BinaryExpr, ColumnarValue, Expr, Operator, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl,
-    Signature, Volatility, cast,
+    BinaryExpr, ColumnarValue, Expr, ExprSchemable, Operator, ScalarFunctionArgs, ScalarUDF,
+    ScalarUDFImpl, Signature, Volatility, cast,
 };
 use tidegate_model::ColumnType;
 use tidegate_storage::segment::arrow_type;
 
 use crate::types::decimal_constants::{DIGITS_MAX, constant, digits, is_beyond_float};
 use crate::types::expression_type::type_in;
+use crate::types::quotients::quotients;
 
 /// The digits behind the point that a quotient has in addition to those of the dividend.
 const QUOTIENT_DIGITS: u8 = 4;
@@ -55,8 +59,8 @@ pub(crate) fn widened_floats(left: &Expr, right: &Expr, schema: &DFSchema) -> Op
 }
 
 /// Returns an operator on a decimal and another decimal or an integer, if it needs more than 38
-/// digits.
-pub(crate) fn wide_operator(expr: &BinaryExpr, schema: &DFSchema) -> Option<Expr> {
+/// digits, or divides.
+pub(crate) fn decimal_operator(expr: &BinaryExpr, schema: &DFSchema) -> Option<Expr> {
     let BinaryExpr { left, op, right } = expr;
     let left = Operand::of(left, schema)?;
     let right = Operand::of(right, schema)?;
@@ -72,17 +76,48 @@ pub(crate) fn wide_operator(expr: &BinaryExpr, schema: &DFSchema) -> Option<Expr
         _ => return None,
     };
     if needed <= DIGITS_MAX {
-        return None;
+        // The type of a quotient stays the one that DataFusion gives it.
+        let quotient = |sides| function_of(Operator::Divide, sides);
+        return divided(left.expr, *op, right.expr, schema).map(quotient);
     }
     if compares(*op) {
         let wide = DataType::Decimal256(needed, i8::try_from(scale).ok()?);
         let side = |side: Operand<'_>| Box::new(cast(side.expr.clone(), wide.clone()));
         return Some(Expr::BinaryExpr(BinaryExpr::new(side(left), *op, side(right))));
     }
-    let function = Wide { op: *op, signature: Signature::any(2, Volatility::Immutable) };
+    Some(function_of(*op, vec![left.as_decimal(), right.as_decimal()]))
+}
+
+/// Does the same for an operator whose operands may have become decimals.
+pub(crate) fn with_decimal_operator(
+    late: Transformed<Expr>,
+    schema: &DFSchema,
+) -> Transformed<Expr> {
+    let decimal = match &late.data {
+        Expr::BinaryExpr(expr) if late.transformed => decimal_operator(expr, schema),
+        _ => None,
+    };
+    decimal.map_or(late, Transformed::yes)
+}
+
+fn function_of(op: Operator, sides: Vec<Expr>) -> Expr {
+    let function = DecimalOperator { op, signature: Signature::any(2, Volatility::Immutable) };
     let function = Arc::new(ScalarUDF::new_from_impl(function));
-    let args = vec![left.as_decimal(), right.as_decimal()];
-    Some(Expr::ScalarFunction(ScalarFunction::new_udf(function, args)))
+    Expr::ScalarFunction(ScalarFunction::new_udf(function, sides))
+}
+
+/// Returns the decimals that DataFusion divides; `None` for other operators.
+fn divided(left: &Expr, op: Operator, right: &Expr, schema: &DFSchema) -> Option<Vec<Expr>> {
+    if op != Operator::Divide {
+        return None;
+    }
+    let types = (left.get_type(schema).ok()?, right.get_type(schema).ok()?);
+    let to = BinaryTypeCoercer::new(&types.0, &op, &types.1).get_input_types().ok()?;
+    let side = |side: &Expr, of: DataType, to: DataType| match of == to {
+        true => Some(side.clone()),
+        false => matches!(to, DataType::Decimal128(..)).then(|| cast(side.clone(), to)),
+    };
+    Some(vec![side(left, types.0, to.0)?, side(right, types.1, to.1)?])
 }
 
 fn compares(op: Operator) -> bool {
@@ -126,12 +161,12 @@ impl Operand<'_> {
 
 /// An operator on two decimals, whose result may have too many digits (wide_numbers-1).
 #[derive(Debug, PartialEq, Eq, Hash)]
-struct Wide {
+struct DecimalOperator {
     op: Operator,
     signature: Signature,
 }
 
-impl ScalarUDFImpl for Wide {
+impl ScalarUDFImpl for DecimalOperator {
     fn name(&self) -> &'static str {
         match self.op {
             Operator::Plus => "decimal +",
@@ -157,12 +192,18 @@ impl ScalarUDFImpl for Wide {
         let [left, right] = sides.as_slice() else {
             return internal_err!("an operator has two operands");
         };
-        let quick = self.computed(left, right).ok().filter(|quick| *quick.data_type() == result);
+        let DataType::Decimal128(precision, scale) = result else {
+            return internal_err!("the result of an operator on decimals is one");
+        };
+        let quick = self.computed::<Decimal128Type>(left, right, precision, scale);
+        let quick = quick.ok().filter(|quick| *quick.data_type() == result);
         let values = match quick.filter(fits) {
             Some(quick) => quick,
             None => {
                 let strict = CastOptions { safe: false, ..CastOptions::default() };
-                let wide = self.computed(&wide(left)?, &wide(right)?)?;
+                let (left, right) = (wide(left)?, wide(right)?);
+                let digits = Decimal256Type::MAX_PRECISION;
+                let wide = self.computed::<Decimal256Type>(&left, &right, digits, scale)?;
                 cast_with_options(&wide, &result, &strict)?
             }
         };
@@ -170,13 +211,24 @@ impl ScalarUDFImpl for Wide {
     }
 }
 
-impl Wide {
-    fn computed(&self, left: &ArrayRef, right: &ArrayRef) -> Result<ArrayRef> {
+impl DecimalOperator {
+    /// Returns the results for decimals of one width. Quotients have this type, and the others
+    /// their own.
+    fn computed<T: DecimalType>(
+        &self,
+        left: &ArrayRef,
+        right: &ArrayRef,
+        precision: u8,
+        scale: i8,
+    ) -> Result<ArrayRef> {
         Ok(match self.op {
             Operator::Plus => numeric::add(left, right)?,
             Operator::Minus => numeric::sub(left, right)?,
             Operator::Multiply => numeric::mul(left, right)?,
-            Operator::Divide => numeric::div(left, right)?,
+            Operator::Divide => {
+                let quotients = quotients::<T>(left, right, scale)?;
+                Arc::new(quotients.with_precision_and_scale(precision, scale)?) as ArrayRef
+            }
             _ => numeric::rem(left, right)?,
         })
     }
