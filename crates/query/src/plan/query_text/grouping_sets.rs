@@ -1,9 +1,42 @@
-//! ROLLUP and CUBE that DataFusion does not plan, as the GROUPING SETS that they stand for.
+//! ROLLUP, CUBE and brackets in GROUP BY that DataFusion does not plan, as what they stand for.
 //!
 //! - grouping_sets-1. Those of several columns in brackets, `ROLLUP ((a, b), c)`, and of a column
 //!   that stands there twice. Sets that are alike are groups of their own, as in PostgreSQL.
+//! - grouping_sets-2. `GROUP BY (a, b)` is `GROUP BY a, b`, and `GROUP BY ()` makes one group of
+//!   all rows, and of none.
 
-use datafusion::sql::sqlparser::ast::Expr;
+use datafusion::sql::sqlparser::ast::{Expr, GroupByExpr, Select};
+
+/// Writes out the brackets in the GROUP BY of a SELECT (grouping_sets-2).
+pub(super) fn open_brackets(select: &mut Select) {
+    let GroupByExpr::Expressions(groups, _) = &mut select.group_by else { return };
+    if !groups.iter().any(is_list) {
+        return;
+    }
+    let mut opened = Vec::new();
+    groups.drain(..).for_each(|group| open(group, &mut opened));
+    if opened.is_empty() {
+        opened.push(Expr::GroupingSets(vec![Vec::new()]));
+    }
+    *groups = opened;
+}
+
+/// Returns true for several columns in brackets, or for none.
+fn is_list(group: &Expr) -> bool {
+    match group {
+        Expr::Tuple(_) => true,
+        Expr::Nested(inner) => is_list(inner),
+        _ => false,
+    }
+}
+
+fn open(group: Expr, into: &mut Vec<Expr>) {
+    match group {
+        Expr::Tuple(parts) => parts.into_iter().for_each(|part| open(part, into)),
+        Expr::Nested(inner) if is_list(&inner) => open(*inner, into),
+        group => into.push(group),
+    }
+}
 
 /// Writes the sets out (grouping_sets-1).
 pub(super) fn write_out_sets(expr: &mut Expr) {
@@ -41,7 +74,7 @@ fn joined(parts: &[Vec<Expr>], is_wanted: impl Fn(usize) -> bool) -> Vec<Expr> {
 
 #[cfg(test)]
 mod tests {
-    use datafusion::sql::sqlparser::ast::GroupByExpr;
+    use datafusion::sql::sqlparser::ast::SetExpr;
     use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
     use datafusion::sql::sqlparser::parser::Parser;
 
@@ -58,6 +91,28 @@ mod tests {
         let mut sets = groups[0].clone();
         write_out_sets(&mut sets);
         assert_eq!(sets.to_string(), expected, "grouping_sets-1: {text}");
+    }
+
+    #[test]
+    fn brackets_are_opened() {
+        for (text, expected) in [
+            ("(a, b), c", "a, b, c"),
+            ("((a, (b)), c)", "a, (b), c"),
+            ("((a, b))", "a, b"),
+            ("()", "GROUPING SETS (())"),
+            ("(), ()", "GROUPING SETS (())"),
+            ("(), a", "a"),
+            ("(a)", "(a)"),
+            ("ROLLUP ((a, b), c), (d, e)", "ROLLUP ((a, b), c), d, e"),
+        ] {
+            let sql = format!("SELECT 1 FROM t GROUP BY {text}");
+            let parser = Parser::new(&PostgreSqlDialect {});
+            let mut query = parser.try_with_sql(&sql).unwrap().parse_query().unwrap();
+            let SetExpr::Select(select) = query.body.as_mut() else { panic!("a SELECT") };
+            open_brackets(select);
+            let expected = format!("SELECT 1 FROM t GROUP BY {expected}");
+            assert_eq!(select.to_string(), expected, "grouping_sets-2: {text}");
+        }
     }
 
     #[test]
