@@ -8,6 +8,7 @@ pub(crate) mod template;
 pub(crate) mod postgres;
 mod regexp;
 pub(crate) mod lists;
+mod list_concat;
 mod signed;
 mod parts;
 pub(crate) mod date_trunc;
@@ -89,6 +90,7 @@ pub(crate) static SCALARS: LazyLock<HashMap<String, Arc<ScalarUDF>>> = LazyLock:
         parts::part_functions(),
         time_series::series_functions(),
         vec![whole_day(), date_diff::date_diff(), date_trunc::date_trunc(), date_bin::date_bin()],
+        vec![list_concat::list_concat()],
     ];
     all.into_iter().flatten().flat_map(named).collect()
 });

@@ -90,6 +90,9 @@ impl ExprPlanner for OperatorPlanner {
         if matches!(op, BinaryOperator::And | BinaryOperator::Or) {
             return Ok(PlannerResult::Original(RawBinaryExpr { op, left, right }));
         }
+        if let Some(list) = list_calls::joined_with_null(&left, &op, &right, schema) {
+            return Ok(PlannerResult::Planned(list));
+        }
         let (left, right) = uuid_ipv4::operands(left, &op, right, schema)?;
         if op == BinaryOperator::PGExp {
             return Ok(PlannerResult::Planned(power(left, right)));

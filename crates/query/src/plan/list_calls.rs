@@ -1,13 +1,36 @@
-//! Calls of functions of lists that DataFusion would answer wrongly, or end with an internal error.
+//! Calls of functions of lists, and `||` of a list and NULL, that DataFusion would answer wrongly,
+//! or end with an internal error.
 
 use datafusion::arrow::datatypes::DataType;
 use datafusion::common::tree_node::Transformed;
-use datafusion::common::{DFSchema, Result};
+use datafusion::common::{DFSchema, Result, ScalarValue};
 use datafusion::logical_expr::expr::ScalarFunction;
 use datafusion::logical_expr::{Expr, ExprSchemable, cast};
+use datafusion::sql::sqlparser::ast::BinaryOperator;
 
 use crate::error::{ClauseProblem, Error};
 use crate::types::list_texts;
+
+/// Returns the list that `||` joins with NULL: as in PostgreSQL, a NULL without a type is a list.
+pub(super) fn joined_with_null(
+    left: &Expr,
+    op: &BinaryOperator,
+    right: &Expr,
+    schema: &DFSchema,
+) -> Option<Expr> {
+    let is_null = |side: &Expr| matches!(side, Expr::Literal(ScalarValue::Null, _));
+    let list = match (is_null(left), is_null(right)) {
+        (false, true) => left,
+        (true, false) => right,
+        _ => return None,
+    };
+    let is_list = *op == BinaryOperator::StringConcat
+        && matches!(
+            list.get_type(schema),
+            Ok(DataType::List(_) | DataType::LargeList(_) | DataType::FixedSizeList(..))
+        );
+    is_list.then(|| list.clone())
+}
 
 /// An error for a list of lists where a function adds up numbers.
 pub(super) fn check_numbers(call: &ScalarFunction, schema: &DFSchema) -> Result<()> {
