@@ -18,6 +18,7 @@ use datafusion::arrow::datatypes::{DataType, Field};
 use datafusion::common::tree_node::Transformed;
 use datafusion::common::{DFSchema, NullEquality, Result, ScalarValue};
 use datafusion::logical_expr::expr::BinaryExpr;
+use datafusion::logical_expr::type_coercion::binary::type_union_coercion;
 use datafusion::logical_expr::{
     Distinct, Expr, Join, JoinType, LogicalPlan, LogicalPlanBuilder, Operator, Union, cast,
 };
@@ -220,17 +221,20 @@ pub(crate) fn with_late_types(expr: BinaryExpr, schema: &DFSchema) -> Transforme
 /// one, or has it only when the expressions above have been planned.
 pub(crate) fn unify_inputs(union: Union) -> Result<Transformed<Union>> {
     let inputs = union.inputs.iter().map(Arc::as_ref).collect::<Vec<&LogicalPlan>>();
-    let Some(common) = common_types(&inputs) else { return Ok(Transformed::no(union)) };
+    let Some(common) = common_types(&inputs, union_type) else {
+        return Ok(Transformed::no(union));
+    };
     let inputs = union.inputs.into_iter();
     let inputs = inputs.map(|input| with_types(input, &common).map(Arc::new));
     let inputs = inputs.collect::<Result<_>>()?;
     Ok(Transformed::yes(Union::try_new_with_loose_types(inputs)?))
 }
 
-/// As [`unify_inputs`], for the sides of INTERSECT and EXCEPT.
+/// As [`unify_inputs`], for the sides of INTERSECT and EXCEPT, and for numbers of any types:
+/// DataFusion compares them in a common type, but leaves the column the type of the left side.
 pub(crate) fn unify_sides(join: Join) -> Result<Join> {
     let (mut left, mut right) = (join.left, join.right);
-    if let Some(common) = common_types(&[left.as_ref(), right.as_ref()]) {
+    if let Some(common) = common_types(&[left.as_ref(), right.as_ref()], side_type) {
         // Rows that differ in one type may be equal in the other one.
         left = Arc::new(match left.as_ref() {
             LogicalPlan::Distinct(Distinct::All(input)) => {
@@ -263,10 +267,13 @@ pub(crate) fn is_set_operation(join: &Join) -> bool {
 
 /// Returns the common type of each column of inputs, where they have several; `None` if all have
 /// one.
-fn common_types(inputs: &[&LogicalPlan]) -> Option<Vec<Option<ColumnType>>> {
+fn common_types(
+    inputs: &[&LogicalPlan],
+    common: fn(&[&Arc<Field>]) -> Option<ColumnType>,
+) -> Option<Vec<Option<ColumnType>>> {
     let count = inputs.iter().map(|it| it.schema().fields().len()).min().unwrap_or_default();
-    let common = (0..count).map(|at| union_type(inputs.iter().map(|it| it.schema().field(at))));
-    let common = common.collect::<Vec<_>>();
+    let fields = |at: usize| inputs.iter().map(|it| it.schema().field(at)).collect::<Vec<_>>();
+    let common = (0..count).map(|at| common(&fields(at))).collect::<Vec<_>>();
     common.iter().any(Option::is_some).then_some(common)
 }
 
@@ -286,9 +293,8 @@ fn with_types(input: Arc<LogicalPlan>, common: &[Option<ColumnType>]) -> Result<
 }
 
 /// Returns the common type of a column of inputs, if they have several.
-fn union_type<'a>(fields: impl Iterator<Item = &'a Arc<Field>>) -> Option<ColumnType> {
-    let types = fields.filter(|field| !field.data_type().is_null()).map(|field| type_of(field));
-    let types = types.collect::<Option<Vec<_>>>()?;
+fn union_type(fields: &[&Arc<Field>]) -> Option<ColumnType> {
+    let types = types_of(fields)?;
     let first = *types.first()?;
     if types.iter().all(|ty| *ty == first) {
         return None;
@@ -300,6 +306,33 @@ fn union_type<'a>(fields: impl Iterator<Item = &'a Arc<Field>>) -> Option<Column
         return Some(ColumnType::Float64);
     }
     common_time_or_integer(&types)
+}
+
+/// Returns the common type of a column of INTERSECT or EXCEPT, if its sides have several: a float
+/// beside any number, and a decimal beside an integer.
+fn side_type(fields: &[&Arc<Field>]) -> Option<ColumnType> {
+    let common = union_type(fields);
+    if common.is_some() {
+        return common;
+    }
+    let types = types_of(fields)?;
+    let (first, others) = types.split_first()?;
+    let is_number = |ty: &ColumnType| ty.is_integer() || is_float(*ty) || is_decimal(*ty);
+    let has_float = types.iter().any(|ty| is_float(*ty));
+    let is_mixed = has_float || types.iter().any(|ty| is_decimal(*ty) != is_decimal(*first));
+    if !types.iter().all(is_number) || !is_mixed || others.iter().all(|ty| ty == first) {
+        return None;
+    }
+    let common = others.iter().try_fold(arrow_type(*first), |common, ty| {
+        type_union_coercion(&common, &arrow_type(*ty))
+    })?;
+    type_of(&Field::new("", common, true))
+}
+
+/// Returns the types of fields, without those of NULL; `None` if one is no type of a column.
+fn types_of(fields: &[&Arc<Field>]) -> Option<Vec<ColumnType>> {
+    let fields = fields.iter().filter(|field| !field.data_type().is_null());
+    fields.map(|field| type_of(field)).collect()
 }
 
 fn binary(left: Expr, op: Operator, right: Expr) -> Expr {
