@@ -128,7 +128,7 @@ fn in_zone(time: Expr, zone: Expr) -> Expr {
     call_of(function, [time, zone])
 }
 
-fn taken(expr: &mut Expr) -> Expr {
+pub(super) fn taken(expr: &mut Expr) -> Expr {
     std::mem::replace(expr, Expr::Value(Value::Null.into()))
 }
 

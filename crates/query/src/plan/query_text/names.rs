@@ -4,12 +4,14 @@ use std::collections::{HashMap, HashSet};
 use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
-    Expr, Ident, Query, Select, SelectItem, SelectItemQualifiedWildcardKind, SetExpr,
-    UnaryOperator, Value, VisitMut, VisitorMut, visit_expressions,
+    BinaryOperator, Expr, Ident, ObjectNamePart, Query, Select, SelectItem,
+    SelectItemQualifiedWildcardKind, SetExpr, TrimWhereField, UnaryOperator, Value, VisitMut,
+    VisitorMut, visit_expressions,
 };
 
-use super::forms::rewrite_form;
+use super::forms::{rewrite_form, taken};
 use super::item_names::item_name;
+use crate::sql::call::call_of;
 
 /// The names of the columns of the outermost SELECT.
 #[derive(Debug, Clone, Default)]
@@ -172,7 +174,8 @@ fn respelled(items: &[SelectItem]) -> Vec<bool> {
         SelectItem::UnnamedExpr(Expr::Identifier(_) | Expr::CompoundIdentifier(_)) => false,
         SelectItem::UnnamedExpr(expr) => {
             let mut expr = expr.clone();
-            // The visitor never breaks off.
+            // The first pass makes calls and brackets of forms. The visitor never breaks off.
+            let _ = expr.visit(&mut Respeller);
             let _ = expr.visit(&mut Respeller);
             !seen.insert(expr.to_string())
         }
@@ -189,10 +192,15 @@ impl VisitorMut for Respeller {
 
     fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
         rewrite_form(expr);
-        let other = match expr {
-            Expr::Nested(inner) => {
-                Some(std::mem::replace(inner.as_mut(), Expr::Value(Value::Null.into())))
+        if let Expr::Function(call) = expr {
+            for part in &mut call.name.0 {
+                if let ObjectNamePart::Identifier(name) = part {
+                    name.quote_style = None;
+                }
             }
+        }
+        let other = match expr {
+            Expr::Nested(inner) => Some(taken(inner)),
             Expr::Value(value) => match &value.value {
                 Value::Number(digits, _) => {
                     let number = digits.replace('_', "").parse::<f64>();
@@ -203,13 +211,46 @@ impl VisitorMut for Respeller {
                 }
                 _ => None,
             },
-            _ => None,
+            _ => as_call(expr),
         };
         if let Some(other) = other {
             *expr = other;
         }
         ControlFlow::Continue(())
     }
+}
+
+/// Returns the call that DataFusion plans for a form with words of its own.
+fn as_call(form: &mut Expr) -> Option<Expr> {
+    let one = || Expr::Value(Value::Number("1".to_owned(), false).into());
+    Some(match form {
+        Expr::BinaryOp { left, op: BinaryOperator::PGExp, right } => {
+            call_of("power", [taken(left), taken(right)])
+        }
+        Expr::Ceil { expr, .. } => call_of("ceil", [taken(expr)]),
+        Expr::Position { expr, r#in: text } => call_of("strpos", [taken(text), taken(expr)]),
+        Expr::Substring { expr, substring_from, substring_for, .. } => {
+            let from = substring_from.take().map_or_else(one, |it| *it);
+            let length = substring_for.take().map(|it| *it);
+            call_of("substr", [taken(expr), from].into_iter().chain(length))
+        }
+        Expr::Overlay { expr, overlay_what, overlay_from, overlay_for } => {
+            let args = [taken(expr), taken(overlay_what), taken(overlay_from)];
+            let length = overlay_for.take().map(|it| *it);
+            call_of("overlay", args.into_iter().chain(length))
+        }
+        Expr::Trim { trim_where, trim_what, expr, trim_characters } => {
+            let name = match trim_where {
+                Some(TrimWhereField::Leading) => "ltrim",
+                Some(TrimWhereField::Trailing) => "rtrim",
+                _ => "btrim",
+            };
+            let what = trim_what.take().map(|it| *it);
+            let characters = trim_characters.take().unwrap_or_default();
+            call_of(name, [taken(expr)].into_iter().chain(what).chain(characters))
+        }
+        _ => return None,
+    })
 }
 
 /// Gives the `x` of `SELECT x, *` a name that no other column has, as `*` has an `x` too. An item
