@@ -17,7 +17,7 @@ use datafusion::logical_expr::{
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Kind {
     /// A part that rules do not compare with others, or look into.
-    Apart,
+    Separate,
     /// A part that is taken for nullable.
     MayBeNull,
     /// A constant that rules do not know.
@@ -50,7 +50,7 @@ pub(super) fn shown(expr: Expr) -> Result<Expr> {
     };
     match kind {
         Kind::Case { has_else, .. } => Ok(shown_case(args, has_else)),
-        Kind::Apart | Kind::MayBeNull | Kind::Constant => match args.pop() {
+        Kind::Separate | Kind::MayBeNull | Kind::Constant => match args.pop() {
             Some(part) => Ok(part),
             None => internal_err!("`{}` hides nothing", func.name()),
         },
@@ -70,7 +70,7 @@ pub(super) fn inside(expr: &Expr) -> Option<&Expr> {
 
 fn hidden(kind: Kind, parts: Vec<Expr>) -> Expr {
     let volatility = match kind {
-        Kind::Apart | Kind::MayBeNull => Volatility::Immutable,
+        Kind::Separate | Kind::MayBeNull => Volatility::Immutable,
         // The function of constants would be replaced by its value.
         Kind::Constant | Kind::Case { .. } => Volatility::Volatile,
     };
@@ -129,13 +129,13 @@ impl ScalarUDFImpl for Hidden {
                 Arc::new(Field::new(self.name(), DataType::Boolean, is_nullable))
             }
             Kind::MayBeNull => Arc::new(field.as_ref().clone().with_nullable(true)),
-            Kind::Apart | Kind::Constant => Arc::clone(field),
+            Kind::Separate | Kind::Constant => Arc::clone(field),
         })
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
         match self.kind {
-            Kind::Apart | Kind::MayBeNull | Kind::Constant => Ok(args.args[0].clone()),
+            Kind::Separate | Kind::MayBeNull | Kind::Constant => Ok(args.args[0].clone()),
             Kind::Case { .. } => internal_err!("a hidden CASE is shown before it is evaluated"),
         }
     }

@@ -16,7 +16,7 @@ use datafusion::logical_expr::{Expr, Operator};
 use super::hidden_parts::{Kind, hide, inside};
 
 /// Hides the lists of an expression, if one operand has several.
-pub(super) fn lists_apart(expr: Expr) -> Result<Transformed<Expr>> {
+pub(super) fn separated_lists(expr: Expr) -> Result<Transformed<Expr>> {
     let mut lists = Lists::default();
     lists.count(&expr)?;
     let several = lists.0.into_iter().filter(|(_, count)| 1 < *count);
@@ -27,11 +27,11 @@ pub(super) fn lists_apart(expr: Expr) -> Result<Transformed<Expr>> {
     expr.transform_up(|mut part| {
         // DataFusion makes lists of comparisons of columns.
         let is_column = matches!(part, Expr::Column(_)) && several.contains(&part);
-        let is_apart = is_column || list_of(&part).is_some();
-        if is_apart {
-            hide(&mut part, Kind::Apart);
+        let is_separate = is_column || list_of(&part).is_some();
+        if is_separate {
+            hide(&mut part, Kind::Separate);
         }
-        Ok(Transformed::new_transformed(part, is_apart))
+        Ok(Transformed::new_transformed(part, is_separate))
     })
 }
 

@@ -8,8 +8,8 @@
 //! - `x % 1` and `x * 0` of decimals are calculated. DataFusion makes 0 of the first, although it
 //!   is the fraction, and gives the second the digits of the zero.
 //! - A minus is not the complement of bits: `x & -x` and `-(x | y)` are calculated.
-//! - A cast in a comparison stays if it rounds, makes NULL of a value, or is to nanoseconds beside a
-//!   constant between two microseconds; DataFusion drops it.
+//! - A cast in a comparison stays if it rounds, makes NULL of a value, or is to nanoseconds beside
+//!   a constant between two microseconds; DataFusion drops it.
 //! - A regular expression with a backslash is not made a LIKE, where a backslash is an escape.
 //!
 //! Such parts of an expression are hidden from it (`hidden_parts`), and shown again behind it.
@@ -28,7 +28,7 @@ use datafusion::optimizer::optimizer::{ApplyOrder, OptimizerRule};
 
 use super::coerce::compares;
 use super::hidden_parts::{Kind, hidden_case, hide, is_hidden, shown};
-use super::merged_lists::lists_apart;
+use super::merged_lists::separated_lists;
 
 /// The name of DataFusion's rule.
 pub(super) const SIMPLIFY: &str = "simplify_expressions";
@@ -86,7 +86,7 @@ fn with_hidden_parts(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
         }
         let saved = names.save(&expr);
         let hidden = expr.transform_up(|part| hidden_part(part, &schema))?;
-        let hidden = hidden.transform_data(lists_apart)?;
+        let hidden = hidden.transform_data(separated_lists)?;
         Ok(if hidden.transformed { hidden.update_data(|it| saved.restore(it)) } else { hidden })
     })
 }
@@ -136,7 +136,7 @@ fn hidden_part(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
         Expr::Negative(mut inner) => {
             let is_of_bits = is_bitwise(&inner);
             if is_of_bits {
-                hide(&mut inner, Kind::Apart);
+                hide(&mut inner, Kind::Separate);
             }
             Ok(Transformed::new_transformed(Expr::Negative(inner), is_of_bits))
         }
@@ -192,7 +192,7 @@ fn hidden_operator(binary: BinaryExpr, schema: &DFSchema) -> Transformed<Expr> {
             let mut is_changed = false;
             for side in [&mut left, &mut right] {
                 if matches!(**side, Expr::Negative(_)) {
-                    hide(side, Kind::Apart);
+                    hide(side, Kind::Separate);
                     is_changed = true;
                 }
             }
@@ -212,7 +212,7 @@ fn hide_compared(side: &mut Expr, schema: &DFSchema) -> bool {
     }
     let is_hidden = loses_digits(side, schema);
     if is_hidden {
-        hide(side, Kind::Apart);
+        hide(side, Kind::Separate);
     }
     is_hidden
 }
@@ -230,7 +230,7 @@ fn hide_finer(side: &mut Expr, constants: &[&Expr], schema: &DFSchema) -> bool {
     };
     let is_hidden = is_finer && constants.iter().any(is_between);
     if is_hidden {
-        hide(side, Kind::Apart);
+        hide(side, Kind::Separate);
     }
     is_hidden
 }

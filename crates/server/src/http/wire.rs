@@ -248,7 +248,7 @@ impl Wire {
 
     /// Returns true if the client is known to have gone. The first call that sees the end of its
     /// side probes it (http_wire-4).
-    pub(crate) async fn has_gone(&mut self, probe: Probe) -> bool {
+    pub(crate) async fn is_disconnected(&mut self, probe: Probe) -> bool {
         if self.end.is_none() && self.stream.is_closed() {
             self.end = Some(ClientEnd { seen: Instant::now(), written: self.written });
             if probe == Probe::Interim && self.write(&mut &CONTINUE[..]).await.is_err() {

@@ -528,7 +528,7 @@ impl Reading {
             services.ingest.shrink(reserved, self.parser.pending_bytes());
         }
         let is_ending = *context.server.phase.borrow() == Phase::Ending;
-        if is_ending || context.wire.has_gone(Probe::of(context.head)).await {
+        if is_ending || context.wire.is_disconnected(Probe::of(context.head)).await {
             return Err(Stopped::Disconnected);
         }
         Ok(())
