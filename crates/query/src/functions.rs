@@ -25,6 +25,7 @@ mod own_order;
 mod moments;
 pub(crate) mod moving;
 mod haversine;
+mod alternatives;
 mod typed;
 mod float_bounds;
 mod rounded;
@@ -90,7 +91,7 @@ pub(crate) static SCALARS: LazyLock<HashMap<String, Arc<ScalarUDF>>> = LazyLock:
         parts::part_functions(),
         time_series::series_functions(),
         vec![whole_day(), date_diff::date_diff(), date_trunc::date_trunc(), date_bin::date_bin()],
-        vec![list_concat::list_concat()],
+        vec![list_concat::list_concat(), alternatives::first_alternative()],
     ];
     all.into_iter().flatten().flat_map(named).collect()
 });
@@ -98,6 +99,11 @@ pub(crate) static SCALARS: LazyLock<HashMap<String, Arc<ScalarUDF>>> = LazyLock:
 /// Returns `date_part`, which `extract` calls too.
 pub(crate) fn date_part() -> Option<Arc<ScalarUDF>> {
     SCALARS.get("date_part").and_then(bounded)
+}
+
+/// Returns `coalesce`, which the forms of `nvl` become.
+pub(crate) fn coalesce() -> Option<Arc<ScalarUDF>> {
+    SCALARS.get("coalesce").and_then(bounded)
 }
 
 /// Returns a scalar function by its name.

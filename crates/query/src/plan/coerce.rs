@@ -11,7 +11,6 @@ use std::sync::Arc;
 use datafusion::arrow::datatypes::{DataType, Field, FieldRef, TimeUnit as ArrowUnit};
 use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::common::{DFSchema, DataFusionError, ScalarValue};
-use datafusion::functions::core::coalesce;
 use datafusion::logical_expr::expr::{
     AggregateFunction, AggregateFunctionParams, Between, BinaryExpr, Case, Cast, Placeholder,
     ScalarFunction, TryCast, WindowFunction,
@@ -35,7 +34,7 @@ use super::{bitwise, list_calls, numbered};
 use crate::account::check_canceled;
 use crate::error::{Error, TextProblem};
 use crate::functions::date_bin::with_values;
-use crate::functions::{check_window, power, untyped, with_known_type};
+use crate::functions::{check_window, coalesce, power, untyped, with_known_type};
 use crate::names::LIST_MARK;
 use crate::plan::fine_times::compare_lengths_or_times;
 use crate::sql::cast_names;
@@ -599,7 +598,7 @@ fn one_of(call: ScalarFunction, schema: &DFSchema) -> Expr {
             let is_nvl = ["nvl", "ifnull"].contains(&func.name());
             let has_boolean =
                 args.iter().any(|arg| type_in(arg, schema) == Some(ColumnType::Boolean));
-            let func = if is_nvl && !has_boolean { coalesce() } else { func };
+            let func = coalesce().filter(|_| is_nvl && !has_boolean).unwrap_or(func);
             Expr::ScalarFunction(ScalarFunction { func, args })
         }
     }
