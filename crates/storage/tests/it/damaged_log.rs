@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use tidegate_model::ColumnType;
 use tidegate_platform::{Class, Disk, OpenMode, SimDisk};
 use tidegate_storage::{
     Corruption, Database, Durability, Error, LogOptions, LogRepair, OpenOptions, clear_unused_log,
@@ -430,6 +431,18 @@ fn a_repair_loses_only_commits_of_the_damaged_group() {
         vec![Step::Truncate("a"), Step::Append(vec![("a", vec![(5, "new", 5)], None)])],
         vec![Step::Rename("a", "z"), Step::DropColumn("z", "value")],
         vec![Step::Drop(vec!["a"]), Step::Create("a")],
+        // A name that is freed behind another change of the table that takes it.
+        vec![
+            Step::Create("c"),
+            Step::Transaction(
+                vec![
+                    Step::AddColumn("a", "e0", ColumnType::Int64),
+                    Step::Drop(vec!["c"]),
+                    Step::Rename("a", "c"),
+                ],
+                vec![("c", vec![(7, "x", 7)])],
+            ),
+        ],
     ];
     for (n, changes) in changes.iter().enumerate() {
         let (disk, database) = new_database();

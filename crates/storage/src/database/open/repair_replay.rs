@@ -16,7 +16,8 @@
 //!
 //! Not here: reading the log (`wal::repair`), files that are set aside (`repair`).
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::mem::discriminant;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -62,6 +63,8 @@ pub(crate) struct RepairReplay<'s, 'a> {
     lost: BTreeMap<TableId, BTreeSet<SeqTxn>>,
     /// Names of tables that are no longer in the catalog.
     names: BTreeMap<TableId, String>,
+    /// New names of tables in the current record that other tables have.
+    refused_names: BTreeSet<(TableId, String)>,
     /// The number of bytes that may be added to the current record.
     room_bytes: usize,
 }
@@ -89,8 +92,17 @@ impl<'s, 'a> RepairReplay<'s, 'a> {
         as_of: Lsn,
         later: &'s LaterRecords,
     ) -> RepairReplay<'s, 'a> {
-        let (lost, names) = (BTreeMap::new(), BTreeMap::new());
-        RepairReplay { offline, disk, paths, as_of, later, lost, names, room_bytes: 0 }
+        RepairReplay {
+            offline,
+            disk,
+            paths,
+            as_of,
+            later,
+            lost: BTreeMap::new(),
+            names: BTreeMap::new(),
+            refused_names: BTreeSet::new(),
+            room_bytes: 0,
+        }
     }
 
     /// The changes of a record that are taken over, after a record about missing commits.
@@ -112,6 +124,7 @@ impl<'s, 'a> RepairReplay<'s, 'a> {
                 return Vec::new();
             }
         };
+        self.refused_names = self.refused_names(record);
         self.room_bytes =
             limits::WAL_RECORD_BYTES.saturating_sub(wal::record_bytes_max(&record.ops));
         let (mut before, mut taken) = (Vec::new(), Vec::new());
@@ -122,7 +135,7 @@ impl<'s, 'a> RepairReplay<'s, 'a> {
                 self.take_commit(&commit, &mut before, &mut taken);
             }
         }
-        [before, taken]
+        [before, in_order(taken, record)]
             .into_iter()
             .filter(|ops| !ops.is_empty())
             .map(|ops| Record { ops })
@@ -315,16 +328,45 @@ impl<'s, 'a> RepairReplay<'s, 'a> {
                 true
             }
             TableChange::Rename { name } => {
-                let taken = self.holder_of(name).is_some_and(|holder| holder != op.table);
+                let is_refused = self.refused_names.contains(&(op.table, name.clone()));
                 if let Some(table) = self.offline.tables.get_mut(&op.table)
-                    && !taken
+                    && !is_refused
                 {
                     table.name.clone_from(name);
                 }
-                !taken
+                !is_refused
             }
             _ => true,
         });
+    }
+
+    /// The new names in a record that are taken when their change is made: a change before it in the
+    /// record may free the name.
+    fn refused_names(&self, record: &Record) -> BTreeSet<(TableId, String)> {
+        let is_rename = |op: &TableOp| matches!(op.change, TableChange::Rename { .. });
+        let mut refused = BTreeSet::new();
+        if !record.ops.iter().any(is_rename) {
+            return refused;
+        }
+        let tables = self.offline.tables.iter();
+        let mut names: BTreeMap<TableId, String> =
+            tables.map(|(id, table)| (*id, fold_name(&table.name))).collect();
+        for op in &record.ops {
+            match &op.change {
+                TableChange::Drop => drop(names.remove(&op.table)),
+                TableChange::Rename { name } => {
+                    let new = fold_name(name);
+                    let is_taken = names.iter().any(|(id, name)| *id != op.table && *name == new);
+                    if is_taken {
+                        refused.insert((op.table, name.clone()));
+                    } else if let Some(known) = names.get_mut(&op.table) {
+                        *known = new;
+                    }
+                }
+                _ => {}
+            }
+        }
+        refused
     }
 
     fn holder_of(&self, name: &str) -> Option<TableId> {
@@ -556,6 +598,25 @@ fn commits(entries: &[SegmentEntry]) -> (SeqTxn, SeqTxn) {
     let first = entries.iter().map(|entry| entry.meta.seq_first).min();
     let last = entries.iter().map(|entry| entry.meta.seq_last).max();
     (first.expect("there is one"), last.expect("there is one"))
+}
+
+/// The changes that are taken over of a record, in their order in the record: a table may take the
+/// name of another one that is dropped or renamed before.
+fn in_order(taken: Vec<TableOp>, record: &Record) -> Vec<TableOp> {
+    let mut by_table: BTreeMap<TableId, VecDeque<TableOp>> = BTreeMap::new();
+    for op in taken {
+        by_table.entry(op.table).or_default().push_back(op);
+    }
+    let mut ordered = Vec::new();
+    for op in &record.ops {
+        let Some(left) = by_table.get_mut(&op.table) else { continue };
+        let is_this = |it: &TableOp| discriminant(&it.change) == discriminant(&op.change);
+        if left.front().is_some_and(is_this) {
+            ordered.extend(left.pop_front());
+        }
+    }
+    assert!(by_table.values().all(VecDeque::is_empty), "a table's changes keep their order");
+    ordered
 }
 
 /// The changes of a record, table by table.
