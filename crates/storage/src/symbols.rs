@@ -34,7 +34,7 @@ use part::{Part, SavedText};
 
 pub(crate) use dictionary::{Dictionary, file_name, parse_file_name};
 pub use file::{HEADER_BYTES, decode};
-pub(crate) use file::{SymbolColumn, end_with, read};
+pub(crate) use file::{SymbolColumn, end_with, last_end, read};
 
 /// First id, count, bytes of strings, checksum.
 const EXTENT_HEADER_BYTES: usize = 4 + 4 + 4 + 4;

@@ -138,18 +138,31 @@ pub fn decode(
 /// The end of the first extent of a file with which it has at least so many values; `None` if it
 /// has fewer. Strings and checksums are not read.
 pub(crate) fn end_with(bytes: &[u8], count: u32) -> Option<SymbolWatermark> {
-    let (mut end, mut known) = (HEADER_BYTES, 0_u32);
-    while known < count {
-        let mut r = ByteReader::new(bytes.get(end..)?);
-        let (first, values, texts) = (r.u32().ok()?, r.u32().ok()?, r.u32().ok()?);
-        if first != known || values == 0 {
-            return None;
-        }
-        known = known.checked_add(values)?;
-        let ends_bytes = (values as usize).checked_mul(4)?;
-        end += EXTENT_HEADER_BYTES + ends_bytes.checked_add(texts as usize)?;
+    Some(last_end(bytes, count)).filter(|end| count <= end.count)
+}
+
+/// As `end_with`, or the end of the last whole extent if the file has fewer values.
+pub(crate) fn last_end(bytes: &[u8], count: u32) -> SymbolWatermark {
+    let mut end = SymbolWatermark { count: 0, bytes: HEADER_BYTES as u64 };
+    while end.count < count {
+        let Some(next) = next_end(bytes, end) else { break };
+        end = next;
     }
-    (end <= bytes.len()).then_some(SymbolWatermark { count: known, bytes: end as u64 })
+    end
+}
+
+/// The end of the extent that begins at `end`; `None` if there is no whole one.
+fn next_end(bytes: &[u8], end: SymbolWatermark) -> Option<SymbolWatermark> {
+    let start = usize::try_from(end.bytes).ok()?;
+    let mut r = ByteReader::new(bytes.get(start..)?);
+    let (first, values, texts) = (r.u32().ok()?, r.u32().ok()?, r.u32().ok()?);
+    if first != end.count || values == 0 {
+        return None;
+    }
+    let ends_bytes = (values as usize).checked_mul(4)?;
+    let extent = EXTENT_HEADER_BYTES.checked_add(ends_bytes)?.checked_add(texts as usize)?;
+    let end_bytes = start.checked_add(extent).filter(|end| *end <= bytes.len())?;
+    Some(SymbolWatermark { count: end.count.checked_add(values)?, bytes: end_bytes as u64 })
 }
 
 fn check_length(actual: u64, watermark: SymbolWatermark) -> Result<(), DecodeError> {

@@ -620,6 +620,26 @@ fn a_repair_keeps_rows_whose_flush_is_damaged() {
 }
 
 #[test]
+fn a_repair_takes_no_file_with_other_rows() {
+    let [disk, other] = [1, 100].map(|more| {
+        let (disk, database) = new_database();
+        let append = |ts| Step::Append(vec![("a", vec![(ts, "h", ts + more)], None)]);
+        let steps = [append(0), append(1), Step::Flush("a"), append(2), Step::Flush("a")];
+        steps.iter().for_each(|step| step.run(&database).unwrap());
+        damage_group_of(&database, &disk, 2)
+    });
+    let of_flush = files(&disk, ".seg").remove(0);
+    let file = disk.open(&of_flush, OpenMode::CreateOrTruncate).unwrap();
+    file.write_all_at(&other.read(&of_flush).unwrap(), 0).unwrap();
+    let lost = repair(&disk).unwrap().unwrap().lost;
+    let lost: Vec<_> = lost.iter().map(|lost| (lost.first.0, lost.last.0)).collect();
+    assert_eq!(lost, [(1, 3)], "missing_flush-1");
+    let found = read(&open(&disk));
+    let values: Vec<_> = found["a"].rows.iter().map(|row| row[2].clone()).collect();
+    assert_eq!(values, [Some("3".to_owned())], "missing_flush-2");
+}
+
+#[test]
 fn a_table_with_a_gap_keeps_what_is_consistent() {
     let rows: Vec<_> = (0..50).map(|n| (n, "x", n)).collect();
     // The damaged step, the later steps, and the number of rows afterwards.

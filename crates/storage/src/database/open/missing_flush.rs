@@ -2,17 +2,21 @@
 //! that later records, which count the rows as flushed, lose none of them.
 //!
 //! - missing_flush-1. A file is taken for rows of the memtable only if no intact record names it,
-//!   and it has as many rows as a run of their commits, with the same first and last timestamp; or,
-//!   if the missing commit has deleted some of them, fewer rows within these times.
+//!   and it has the same rows as a run of their commits, value by value; or, if the missing commit
+//!   has deleted some of them, no other rows.
 //! - missing_flush-2. Rows that a later record takes from the memtable, and that no segment has,
 //!   are in such a file, or their commits are listed as lost.
 //!
-//! Used by `repair_replay`. Bytes: docs/format.md, Log.
+//! Used by `repair_replay`. Bytes: docs/format.md, Log. Not here: reading and comparing files
+//! (`same_rows`).
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::slice;
+use std::sync::Arc;
 
-use tidegate_model::{PartitionKey, SegmentId, SeqTxn, TableId};
+use tidegate_model::{ColumnId, PartitionKey, Schema, SegmentId, SeqTxn, TableId};
 
+use super::same_rows::RowMatch;
 use crate::change::{TableChange, TableOp};
 use crate::manifest::Manifest;
 use crate::segment::SegmentMeta;
@@ -34,6 +38,8 @@ struct LaterOps {
     changed: BTreeSet<SegmentId>,
     /// Commits that delete all rows.
     truncated: Vec<SeqTxn>,
+    /// The columns after commits that change them.
+    schemas: Vec<Arc<Schema>>,
 }
 
 /// A flush or a compaction.
@@ -58,8 +64,13 @@ pub(crate) struct MissingFlush {
     pub(crate) lost: BTreeSet<SeqTxn>,
 }
 
-/// The files of a partition that no commit so far has named.
-type Unnamed<'a> = dyn FnMut(PartitionKey) -> Vec<SegmentMeta> + 'a;
+/// The files that no commit so far has named.
+pub(crate) struct UnnamedFiles<'a> {
+    /// Those of a partition.
+    pub(crate) of: &'a mut dyn FnMut(PartitionKey) -> Vec<SegmentMeta>,
+    /// Compares the rows of files, in their order in time, with those of the memtable.
+    pub(crate) compare: &'a mut dyn FnMut(&[SegmentMeta], &[SegmentMeta]) -> RowMatch,
+}
 
 impl LaterRecords {
     /// Adds a record.
@@ -86,13 +97,19 @@ impl LaterRecords {
                 later.changed.insert(*segment);
             }
             TableChange::Truncate => later.truncated.push(seq_txn),
+            TableChange::Alter { schema } => later.schemas.push(Arc::clone(schema)),
             TableChange::Create { .. }
             | TableChange::Drop
             | TableChange::Rename { .. }
-            | TableChange::Alter { .. }
             | TableChange::Append { .. }
             | TableChange::GivenUp => {}
         }
+    }
+
+    /// Returns true if one of these records drops this column of the table, with its symbol file.
+    pub(crate) fn drops_column(&self, table: TableId, column: ColumnId) -> bool {
+        let lacks = |schema: &Arc<Schema>| schema.column(column).is_none();
+        self.0.get(&table).is_some_and(|later| later.schemas.iter().any(lacks))
     }
 
     /// The flushes that are among the missing commits before `next`; `None` if later commits count
@@ -103,7 +120,7 @@ impl LaterRecords {
         manifest: &Manifest,
         rows: &[SegmentMeta],
         next: SeqTxn,
-        unnamed: &mut Unnamed<'_>,
+        unnamed: &mut UnnamedFiles<'_>,
     ) -> Option<MissingFlush> {
         let later = self.0.get(&manifest.table)?;
         let is_taking =
@@ -114,46 +131,24 @@ impl LaterRecords {
             // The rows were deleted before they would be missed.
             return None;
         }
-        match rewrite {
-            Some(rewrite) => later.flushed_before(rewrite, manifest, rows, unnamed),
-            None => later.flushed_and_changed(manifest, rows, unnamed),
-        }
-    }
-}
-
-impl LaterOps {
-    /// The rows that a later commit takes from the memtable without having them in its segments: a
-    /// missing one has written them before.
-    fn flushed_before(
-        &self,
-        rewrite: &LaterRewrite,
-        manifest: &Manifest,
-        rows: &[SegmentMeta],
-        unnamed: &mut Unnamed<'_>,
-    ) -> Option<MissingFlush> {
-        let has = |segment: &SegmentMeta, row: &SegmentMeta| {
-            let is_between = segment.seq_first <= row.seq_first && row.seq_last <= segment.seq_last;
-            segment.partition == row.partition && is_between
+        let unknown = later.unknown(manifest);
+        let left = match rewrite {
+            Some(rewrite) => rewrite.left(rows),
+            None => later.changed(rows, &unknown, unnamed),
         };
-        let is_left = |row: &&SegmentMeta| {
-            let is_taken = row.seq_last <= rewrite.flushed_seq;
-            is_taken && !rewrite.segments.iter().any(|segment| has(segment, row))
-        };
-        let left: Vec<SegmentMeta> = rows.iter().filter(is_left).copied().collect();
         let flushed_seq = left.iter().map(|row| row.seq_last).max()?;
-        let newest = rewrite.segments.iter().map(|segment| segment.id).max();
-        let unknown = self.unknown(manifest);
-        let is_removed = self.removed.iter().any(|id| unknown.contains(id));
+        let is_removed = later.removed.iter().any(|id| unknown.contains(id));
+        let newest = rewrite.and_then(|it| it.segments.iter().map(|segment| segment.id).max());
         let (mut segments, mut lost) = (Vec::new(), BTreeSet::new());
         for (partition, rows) in by_partition(&left) {
-            let mut files = self.files(&rows, &unknown, &unnamed(partition));
-            let mut rest = take_whole(&rows, &mut files, &mut segments);
+            let mut files = later.files(&rows, &unknown, &(unnamed.of)(partition));
+            let mut rest = take_whole(&rows, &mut files, &mut segments, unnamed);
             let is_earlier =
                 |id: SegmentId| unknown.contains(&id) || newest.is_some_and(|it| id < it);
-            let part = rest.first().and_then(|_| part_of(rest, &files, &is_earlier));
-            if let Some(file) = part {
-                segments.push(with_commits(file, rest));
-                rest = &[];
+            files.retain(|file| is_earlier(file.id));
+            if let Some(file) = part_of(&rest, &files, unnamed) {
+                segments.push(with_commits(&file, &rest));
+                rest.clear();
             }
             // An intact commit may have removed the segment, and its file.
             if !files.is_empty() || !is_removed {
@@ -163,40 +158,41 @@ impl LaterOps {
         let taken = left.iter().map(|row| row.seq_last).collect();
         Some(MissingFlush { flushed_seq, segments, taken, lost })
     }
+}
 
-    /// The rows of which a later commit deletes some as those of a segment, although no intact one
-    /// takes them from the memtable.
-    fn flushed_and_changed(
+impl LaterRewrite {
+    /// The rows that it takes from the memtable without having them in its segments: a missing
+    /// commit has written them before.
+    fn left(&self, rows: &[SegmentMeta]) -> Vec<SegmentMeta> {
+        let has = |segment: &SegmentMeta, row: &SegmentMeta| {
+            let is_between = segment.seq_first <= row.seq_first && row.seq_last <= segment.seq_last;
+            segment.partition == row.partition && is_between
+        };
+        let is_left = |row: &&SegmentMeta| {
+            let is_taken = row.seq_last <= self.flushed_seq;
+            is_taken && !self.segments.iter().any(|segment| has(segment, row))
+        };
+        rows.iter().filter(is_left).copied().collect()
+    }
+}
+
+impl LaterOps {
+    /// The rows up to the last one in a file that an intact commit knows as a segment, although no
+    /// intact one takes them from the memtable: a missing one has written them all.
+    fn changed(
         &self,
-        manifest: &Manifest,
         rows: &[SegmentMeta],
-        unnamed: &mut Unnamed<'_>,
-    ) -> Option<MissingFlush> {
-        let unknown = self.unknown(manifest);
-        if unknown.is_empty() {
-            return None;
-        }
-        let mut last = None;
-        for (partition, rows) in by_partition(rows) {
-            let mut files = self.files(&rows, &unknown, &unnamed(partition));
-            files.retain(|file| unknown.contains(&file.id));
-            let rest = take_whole(&rows, &mut files, &mut Vec::new());
-            let taken = &rows[..rows.len() - rest.len()];
-            last = last.max(taken.last().map(|row| row.seq_last));
-        }
-        let flushed_seq = last?;
-        let is_flushed = |row: &&SegmentMeta| row.seq_last <= flushed_seq;
-        let flushed: Vec<SegmentMeta> = rows.iter().filter(is_flushed).copied().collect();
+        unknown: &BTreeSet<SegmentId>,
+        unnamed: &mut UnnamedFiles<'_>,
+    ) -> Vec<SegmentMeta> {
         let mut segments = Vec::new();
-        for (partition, rows) in by_partition(&flushed) {
-            let mut files = self.files(&rows, &unknown, &unnamed(partition));
-            if !take_whole(&rows, &mut files, &mut segments).is_empty() {
-                // They stay in the memtable, as a whole.
-                return None;
-            }
+        for (partition, rows) in by_partition(rows) {
+            let mut files = self.files(&rows, unknown, &(unnamed.of)(partition));
+            files.retain(|file| unknown.contains(&file.id));
+            take_whole(&rows, &mut files, &mut segments, unnamed);
         }
-        let (taken, lost) = (BTreeSet::new(), BTreeSet::new());
-        Some(MissingFlush { flushed_seq, segments, taken, lost })
+        let last = segments.iter().map(|segment| segment.seq_last).max();
+        rows.iter().filter(|row| Some(row.seq_last) <= last).copied().collect()
     }
 
     /// Segments that later commits change or remove, and that only missing ones can have added.
@@ -231,63 +227,81 @@ fn by_partition(rows: &[SegmentMeta]) -> BTreeMap<PartitionKey, Vec<SegmentMeta>
 }
 
 /// Moves files that have all rows of a run of commits to `segments` (missing_flush-1), and returns
-/// the rows behind these.
-fn take_whole<'r>(
-    rows: &'r [SegmentMeta],
+/// the rows that are in none.
+fn take_whole(
+    rows: &[SegmentMeta],
     files: &mut Vec<SegmentMeta>,
     segments: &mut Vec<SegmentMeta>,
-) -> &'r [SegmentMeta] {
-    let mut rest = rows;
-    loop {
-        let whole = |file: &SegmentMeta| {
-            let mut count = 0;
-            let end = rest.iter().position(|row| {
-                count += row.rows.0;
-                file.rows.0 <= count
-            })?;
-            let (these, behind) = rest.split_at(end + 1);
-            let is_whole = count == file.rows.0 && times(these) == (file.min_ts, file.max_ts);
-            let is_split = behind.first().is_some_and(|row| row.seq_first == these[end].seq_first);
-            (is_whole && !is_split).then_some(end + 1)
+    unnamed: &mut UnnamedFiles<'_>,
+) -> Vec<SegmentMeta> {
+    let (mut rest, mut at) = (Vec::new(), 0);
+    while at < rows.len() {
+        let mut whole = |file: &SegmentMeta| {
+            let run = run_like(&rows[at..], file)?;
+            let is_same = (unnamed.compare)(slice::from_ref(file), run) == RowMatch::Same;
+            is_same.then_some(run)
         };
-        let found = files.iter().enumerate().find_map(|(at, file)| Some((at, whole(file)?)));
-        let Some((at, count)) = found else { return take_all(rest, files, segments) };
-        let (these, behind) = rest.split_at(count);
-        segments.push(with_commits(&files.remove(at), these));
-        rest = behind;
+        let mut places = files.iter().enumerate();
+        match places.find_map(|(place, file)| Some((place, whole(file)?))) {
+            Some((place, run)) => {
+                segments.push(with_commits(&files.remove(place), run));
+                at += run.len();
+            }
+            None => {
+                rest.push(rows[at]);
+                at += 1;
+            }
+        }
     }
+    if take_all(&rest, files, segments, unnamed) { Vec::new() } else { rest }
 }
 
-/// As `take_whole`, for rows that a flush has split into several files: all of them.
-fn take_all<'r>(
-    rows: &'r [SegmentMeta],
+/// The first of these rows, of whole commits, that are as many as those of a file, within the same
+/// time.
+fn run_like<'r>(rows: &'r [SegmentMeta], file: &SegmentMeta) -> Option<&'r [SegmentMeta]> {
+    let mut count = 0;
+    let last = rows.iter().position(|row| {
+        count += row.rows.0;
+        file.rows.0 <= count
+    })?;
+    let (run, behind) = rows.split_at(last + 1);
+    let is_like = count == file.rows.0 && times(run) == (file.min_ts, file.max_ts);
+    let is_split = behind.first().is_some_and(|row| row.seq_first == run[last].seq_first);
+    (is_like && !is_split).then_some(run)
+}
+
+/// As `take_whole`, for rows that a flush has split into several files: all of them. Returns false
+/// if they are in no such files.
+fn take_all(
+    rows: &[SegmentMeta],
     files: &mut Vec<SegmentMeta>,
     segments: &mut Vec<SegmentMeta>,
-) -> &'r [SegmentMeta] {
+    unnamed: &mut UnnamedFiles<'_>,
+) -> bool {
     let count = |metas: &[SegmentMeta]| metas.iter().map(|meta| meta.rows.0).sum::<u64>();
     if rows.is_empty() || files.is_empty() || count(rows) != count(files) {
-        return rows;
+        return false;
     }
-    if times(rows) != times(files) {
-        return rows;
+    files.sort_by_key(|file| (file.min_ts, file.id));
+    let is_same = (unnamed.compare)(files, rows) == RowMatch::Same;
+    if is_same {
+        segments.extend(files.drain(..).map(|file| with_commits(&file, rows)));
     }
-    segments.extend(files.drain(..).map(|file| with_commits(&file, rows)));
-    &[]
+    is_same
 }
 
 /// The file with the most of these rows, less those that the missing commit has deleted.
-fn part_of<'f>(
+fn part_of(
     rows: &[SegmentMeta],
-    files: &'f [SegmentMeta],
-    is_earlier: &dyn Fn(SegmentId) -> bool,
-) -> Option<&'f SegmentMeta> {
-    let (first, last) = times(rows);
+    files: &[SegmentMeta],
+    unnamed: &mut UnnamedFiles<'_>,
+) -> Option<SegmentMeta> {
     let count: u64 = rows.iter().map(|row| row.rows.0).sum();
-    let is_part = |file: &&SegmentMeta| {
-        let is_within = first <= file.min_ts && file.max_ts <= last;
-        is_within && file.rows.0 < count && is_earlier(file.id)
-    };
-    files.iter().filter(is_part).max_by_key(|file| file.rows)
+    let mut files: Vec<&SegmentMeta> = files.iter().filter(|file| file.rows.0 < count).collect();
+    files.sort_by_key(|file| std::cmp::Reverse(file.rows));
+    let mut is_part =
+        |file: &&&SegmentMeta| (unnamed.compare)(slice::from_ref(**file), rows) == RowMatch::Part;
+    files.iter().find(|file| is_part(file)).copied().copied()
 }
 
 /// The first and the last timestamp of rows, of which there is at least one.
@@ -307,15 +321,15 @@ fn with_commits(file: &SegmentMeta, rows: &[SegmentMeta]) -> SegmentMeta {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
-    use tidegate_model::{ByteCount, ColumnType, PartitionUnit, RowCount, Schema, TimeUnit};
+    use tidegate_model::{ByteCount, ColumnType, PartitionUnit, RowCount, TimeUnit};
 
     use super::*;
     use crate::deletion_vector::DeletionVectorMeta;
     use crate::wal::Record;
 
     const TABLE: TableId = TableId(1);
+    /// The checksum of a file whose rows are not those of the memtable.
+    const OTHER_ROWS: u32 = 1;
 
     /// A segment of so many rows, with timestamps that begin with its first commit.
     fn meta(id: u64, commits: (u64, u64), rows: u64) -> SegmentMeta {
@@ -365,7 +379,21 @@ mod tests {
         let rows: Vec<SegmentMeta> = (2..7).map(|seq| meta(seq - 2, (seq, seq), 1)).collect();
         let mut records = LaterRecords::default();
         records.add(&RecordAfterDamage::Intact(&Record { ops: later }));
-        let mut unnamed = |_| files.to_vec();
+        let mut of = |_| files.to_vec();
+        // Here the values of rows are their numbers and times.
+        let mut compare = |files: &[SegmentMeta], rows: &[SegmentMeta]| {
+            if files.iter().any(|file| file.footer_crc == OTHER_ROWS) {
+                return RowMatch::Other;
+            }
+            let count = |metas: &[SegmentMeta]| metas.iter().map(|it| it.rows.0).sum::<u64>();
+            let ((first, last), (start, end)) = (times(files), times(rows));
+            match count(files) == count(rows) {
+                true if (first, last) == (start, end) => RowMatch::Same,
+                false if start <= first && last <= end => RowMatch::Part,
+                _ => RowMatch::Other,
+            }
+        };
+        let mut unnamed = UnnamedFiles { of: &mut of, compare: &mut compare };
         let found = records.missing_flush(&manifest, &rows, SeqTxn(8), &mut unnamed)?;
         let segments = found.segments.iter().map(|it| [it.id.0, it.seq_first.0, it.seq_last.0]);
         Some((segments.collect(), found.lost.iter().map(|it| it.0).collect()))
@@ -389,10 +417,16 @@ mod tests {
         // Two missing flushes, and one that was split.
         let two = [meta(5, (2, 4), 3), meta(9, (5, 6), 2)];
         check(next(), &two, Some((&[[5, 2, 4], [9, 5, 6]], &[])));
-        let split = [meta(5, (2, 5), 1), meta(6, (3, 6), 4)];
+        let split = [meta(5, (2, 5), 1), meta(6, (2, 6), 4)];
         check(next(), &split, Some((&[[5, 2, 6], [6, 2, 6]], &[])));
         // Without the row that the missing commit has replaced.
         check(next(), &[meta(5, (2, 6), 4)], Some((&[[5, 2, 6]], &[])));
+        // A file of the last commits only.
+        let behind = [meta(5, (4, 6), 3)];
+        check(next(), &behind, Some((&[[5, 4, 6]], &[2, 3])));
+        // missing_flush-1: a file with other rows.
+        let other = SegmentMeta { footer_crc: OTHER_ROWS, ..whole };
+        check(next(), &[other], Some((&[], &[2, 3, 4, 5, 6])));
         // missing_flush-2.
         check(next(), &[], Some((&[], &[2, 3, 4, 5, 6])));
         check(next(), &[meta(5, (2, 9), 5)], Some((&[], &[2, 3, 4, 5, 6])));

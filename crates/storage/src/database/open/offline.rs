@@ -1,18 +1,19 @@
 //! Offline check: the state of a database read from its files without opening it. Nothing is
-//! written, and no rows of the log stay in memory.
+//! written, and rows of the log stay in memory only after damage of the log.
 //!
 //! - offline-1. A record is applied as recovery applies it (recovery-2), except that rows are only
-//!   counted.
+//!   counted, or kept as they are (`LoggedRows`).
 //!
 //! Used by `verify` and `repair`. Not here: opening (`recovery`).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use tidegate_model::{ColumnId, ColumnType, SegmentId, SymbolId, TableId};
+use tidegate_model::{Column, ColumnId, ColumnType, Schema, SegmentId, SymbolId, TableId};
 use tidegate_platform::Disk;
 
 use super::recovery::read_manifest;
+use super::same_rows::{self, RowMatch};
 use super::symbol_gaps::{RowsToFit, SymbolGaps};
 use crate::catalog::{Catalog, RetainedRecords};
 use crate::change::{TableChange, TableOp};
@@ -23,10 +24,19 @@ use crate::error::{Corruption, Error, Result};
 use crate::files::{Paths, TableDirectory};
 use crate::manifest::Manifest;
 use crate::mem_segment::MemSegment;
-use crate::segment::SegmentMeta;
+use crate::rewrite::Rewrite;
+use crate::segment::{Reader, SegmentMeta};
 use crate::snapshot::{SegmentFile, SegmentRun};
-use crate::symbols::{self, SymbolTexts, SymbolWatermark};
+use crate::symbols::{self, SymbolTable, SymbolTexts, SymbolWatermark};
 use crate::wal::ReplayedRecord;
+
+/// The use of rows that only the log has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum LoggedRows {
+    Counted,
+    /// They are compared with segment files; they take as much memory as in an open database.
+    Kept,
+}
 
 /// The tables of a database that is not open, while its log is read.
 pub(crate) struct OfflineTables<'a> {
@@ -34,6 +44,7 @@ pub(crate) struct OfflineTables<'a> {
     paths: &'a Paths,
     pub(crate) tables: BTreeMap<TableId, OfflineTable>,
     catalog: &'a Catalog,
+    logged_rows: LoggedRows,
     /// Manifests that cannot be read.
     pub(crate) problems: Vec<Error>,
 }
@@ -48,8 +59,10 @@ pub(crate) struct OfflineTable {
     directory: TableDirectory,
     /// The ids of symbols whose texts are missing.
     gaps: SymbolGaps,
-    /// The in-memory segments with the rows that only the log has, in the order of their commits.
-    rows: Vec<SegmentMeta>,
+    /// The in-memory segments with the rows that only the log has, in the order of their commits;
+    /// without bytes if they are only counted.
+    rows: Vec<MemSegment>,
+    logged_rows: LoggedRows,
     /// Segments that commits have removed; a crash may have restored their files.
     removed: BTreeSet<SegmentId>,
     /// All segments below this id were removed.
@@ -60,9 +73,14 @@ pub(crate) struct OfflineTable {
 
 impl<'a> OfflineTables<'a> {
     /// The tables of a catalog, from their manifests and the records that were retained.
-    pub(crate) fn new(disk: &'a Arc<dyn Disk>, paths: &'a Paths, catalog: &'a Catalog) -> Self {
+    pub(crate) fn new(
+        disk: &'a Arc<dyn Disk>,
+        paths: &'a Paths,
+        catalog: &'a Catalog,
+        logged_rows: LoggedRows,
+    ) -> Self {
         let (tables, problems) = (BTreeMap::new(), Vec::new());
-        let mut offline = OfflineTables { disk, paths, tables, catalog, problems };
+        let mut offline = OfflineTables { disk, paths, tables, catalog, logged_rows, problems };
         for table in &catalog.tables {
             offline.add(table.id, &table.name).retained = table.retained;
             if let Some(retained) = table.retained {
@@ -88,6 +106,7 @@ impl<'a> OfflineTables<'a> {
             directory,
             gaps: SymbolGaps::default(),
             rows: Vec::new(),
+            logged_rows: self.logged_rows,
             removed: BTreeSet::new(),
             removed_below: SegmentId(0),
             retained: None,
@@ -193,7 +212,7 @@ impl<'a> OfflineTables<'a> {
                 tables.push(TableState::suspended(Arc::new(table.directory), table.name, damage));
                 continue;
             };
-            rows += table.rows.iter().map(|meta| meta.rows.0).sum::<u64>();
+            rows += table.rows.iter().map(|rows| rows.meta.rows.0).sum::<u64>();
             let OfflineTable { name, directory, .. } = table;
             directory.raise_next_segment(manifest.next_segment);
             let replayed = directory.end_replay(&manifest, !table.rows.is_empty());
@@ -241,9 +260,39 @@ impl OfflineTable {
         self.gaps.fit(&known, rows)
     }
 
-    /// The in-memory segments with the rows that only the log has, in the order of their commits.
-    pub(crate) fn memtable_rows(&self) -> &[SegmentMeta] {
-        &self.rows
+    /// The descriptions of the rows that only the log has, in the order of their commits.
+    pub(crate) fn memtable_rows(&self) -> Vec<SegmentMeta> {
+        self.rows.iter().map(|rows| rows.meta).collect()
+    }
+
+    /// Compares the rows of files, in their order in time, with these rows of the memtable, except
+    /// for columns that later commits drop: their symbols are gone.
+    pub(crate) fn compare(
+        &self,
+        files: &[SegmentMeta],
+        rows: &[SegmentMeta],
+        is_dropped: &dyn Fn(ColumnId) -> bool,
+    ) -> RowMatch {
+        let Some(Manifest { table, schema, symbols: ends, .. }) = &self.manifest else {
+            return RowMatch::Other;
+        };
+        let schema = &schema_without(schema, is_dropped);
+        let is_meant = |it: &&MemSegment| rows.iter().any(|meta| meta.id == it.meta.id);
+        let runs = self.rows.iter().filter(is_meant);
+        let runs = runs.map(|it| SegmentRun::of_mem_segment(*table, it).map(Arc::new));
+        let readers = files.iter().map(|meta| {
+            let path = self.directory.paths().segment(schema, meta);
+            Reader::open(self.directory.disk().as_ref(), &path, *table, meta)
+        });
+        let (Ok(runs), Ok(readers), Ok(symbols)) = (
+            runs.collect::<Result<Vec<_>>>(),
+            readers.collect::<Result<Vec<_>>>(),
+            self.directory.symbols(schema, ends),
+        ) else {
+            return RowMatch::Other;
+        };
+        let logged = Rewrite { table: *table, schema, symbols: &symbols, runs: &runs };
+        same_rows::compare(&logged, &readers)
     }
 
     /// Returns true if a commit so far has removed this segment.
@@ -252,28 +301,61 @@ impl OfflineTable {
     }
 
     /// The ends of symbol files that have all strings known so far, of those columns whose end in
-    /// the manifest is before that; `None` if a file lacks some.
-    pub(crate) fn saved_symbols(&self) -> Option<Vec<(ColumnId, SymbolWatermark)>> {
-        let Manifest { table, schema, symbols: ends, .. } = self.manifest.as_ref()?;
-        let known = self.directory.symbols(schema, ends).ok()?;
+    /// the manifest is before that, and that no later commit drops with their file; `None` if a
+    /// file lacks some.
+    pub(crate) fn saved_symbols(
+        &self,
+        is_dropped: &dyn Fn(ColumnId) -> bool,
+    ) -> Option<Vec<(ColumnId, SymbolWatermark)>> {
+        let Manifest { schema, symbols: ends, .. } = self.manifest.as_ref()?;
+        let schema = schema_without(schema, is_dropped);
+        let known = self.directory.symbols(&schema, ends).ok()?;
         let mut saved = Vec::new();
-        for column in schema.columns().iter().filter(|column| column.ty == ColumnType::Symbol) {
+        for column in symbol_columns(&schema) {
             let Some(values) = known.get(column.id) else { continue };
             let count = u32::try_from(values.len()).ok()?;
             if count <= ends.get(&column.id).map_or(0, |end| end.count) {
                 continue;
             }
-            let path = self.directory.paths().symbol_file(column.id);
-            let bytes = self.directory.disk().read(&path).ok()?;
-            let end = symbols::end_with(&bytes, count)?;
-            let stored = symbols::decode(&bytes, *table, column.id, end).ok()?;
-            let is_same = |id: u32| stored.text(SymbolId(id)) == values.text(SymbolId(id));
-            if !(0..count).all(is_same) {
-                return None;
-            }
-            saved.push((column.id, end));
+            saved.push((column.id, self.saved_end(column.id, values)?));
         }
         Some(saved)
+    }
+
+    /// The end of a symbol file with all of these strings; `None` if it lacks some.
+    fn saved_end(&self, column: ColumnId, values: &SymbolTable) -> Option<SymbolWatermark> {
+        let count = u32::try_from(values.len()).ok()?;
+        let path = self.directory.paths().symbol_file(column);
+        let bytes = self.directory.disk().read(&path).ok()?;
+        let end = symbols::end_with(&bytes, count)?;
+        let stored = symbols::decode(&bytes, self.directory.table(), column, end).ok()?;
+        let is_same = |id: u32| stored.text(SymbolId(id)) == values.text(SymbolId(id));
+        (0..count).all(is_same).then_some(end)
+    }
+
+    /// Remembers, for rows behind a truncation, the strings that are in symbol files although no
+    /// intact commit says so: those rows use them without having them in their records.
+    pub(crate) fn truncate_after_missing(&mut self, op: &TableOp) -> Result<()> {
+        let mut saved: Vec<(ColumnId, Vec<Vec<u8>>)> = Vec::new();
+        if let Some(Manifest { table, schema, symbols: ends, .. }) = &self.manifest
+            && let Ok(known) = self.directory.symbols(schema, ends)
+        {
+            for column in symbol_columns(schema) {
+                let Some(values) = known.get(column.id) else { continue };
+                let path = self.directory.paths().symbol_file(column.id);
+                let Ok(bytes) = self.directory.disk().read(&path) else { continue };
+                let count = u32::try_from(values.len()).unwrap_or(u32::MAX);
+                let end = symbols::last_end(&bytes, count);
+                let Ok(stored) = symbols::decode(&bytes, *table, column.id, end) else { continue };
+                let both = stored.texts().zip(values.texts()).take_while(|(a, b)| a == b);
+                saved.push((column.id, both.map(|(text, _)| text.to_vec()).collect()));
+            }
+        }
+        self.apply_to_rows(op)?;
+        for (column, texts) in saved {
+            self.gaps.remember(column, texts);
+        }
+        Ok(())
     }
 
     pub(crate) fn apply_to_rows(&mut self, op: &TableOp) -> Result<()> {
@@ -285,7 +367,11 @@ impl OfflineTable {
                 symbols.iter().for_each(|texts| self.directory.replay_symbols(texts));
                 for mem_segment in mem_segments {
                     SegmentFile::replayed(op.table, mem_segment)?;
-                    self.rows.push(mem_segment.meta);
+                    let bytes = match self.logged_rows {
+                        LoggedRows::Kept => Arc::clone(&mem_segment.bytes),
+                        LoggedRows::Counted => Arc::default(),
+                    };
+                    self.rows.push(MemSegment { meta: mem_segment.meta, bytes });
                 }
             }
             TableChange::Truncate => {
@@ -297,7 +383,7 @@ impl OfflineTable {
             TableChange::Replace { out, flushed_seq, .. } => {
                 self.removed.extend(out);
                 self.directory.replay_marks(manifest);
-                self.rows.retain(|meta| meta.seq_last > *flushed_seq);
+                self.rows.retain(|rows| rows.meta.seq_last > *flushed_seq);
             }
             TableChange::Alter { .. } | TableChange::AddSegments { .. } => {
                 self.directory.replay_marks(manifest);
@@ -306,4 +392,16 @@ impl OfflineTable {
         }
         Ok(())
     }
+}
+
+fn symbol_columns(schema: &Schema) -> impl Iterator<Item = &Column> {
+    schema.columns().iter().filter(|column| column.ty == ColumnType::Symbol)
+}
+
+/// The columns except these.
+fn schema_without(schema: &Schema, is_dropped: &dyn Fn(ColumnId) -> bool) -> Schema {
+    let dropped = schema.columns().iter().filter(|column| is_dropped(column.id));
+    dropped.fold(schema.clone(), |left, column| {
+        left.clone().without_column(&column.name).unwrap_or(left)
+    })
 }

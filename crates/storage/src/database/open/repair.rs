@@ -17,7 +17,7 @@ use tidegate_model::{Lsn, SeqTxn, TableId};
 use tidegate_platform::{Disk, OpenMode};
 
 use super::missing_flush::LaterRecords;
-use super::offline::{OfflineTable, OfflineTables};
+use super::offline::{LoggedRows, OfflineTable, OfflineTables};
 use super::recovery::{existing_catalog, lock_existing};
 use super::repair_replay::{Mending, RepairReplay};
 use crate::catalog::Catalog;
@@ -92,7 +92,7 @@ pub(crate) fn lost_commits(
     catalog: &Catalog,
     damage: &LogDamage,
 ) -> Result<Vec<LostCommits>> {
-    let mut offline = OfflineTables::new(disk, paths, catalog);
+    let mut offline = OfflineTables::new(disk, paths, catalog, LoggedRows::Kept);
     drop(read_log(disk.as_ref(), paths, catalog, &mut offline));
     let later = later_records(disk.as_ref(), paths, catalog, damage)?;
     let mut replay = RepairReplay::new(&mut offline, disk, paths, catalog.as_of, &later);
@@ -135,12 +135,15 @@ pub fn repair_log(disk: &Arc<dyn Disk>, dir: &Path) -> Result<Option<LogRepair>>
     let (catalog, _) = existing_catalog(disk.as_ref(), &paths)?;
     let log = paths.log();
     wal::end_cut_off_repair(disk.as_ref(), &log)?;
-    let mut offline = OfflineTables::new(disk, &paths, &catalog);
+    let mut offline = OfflineTables::new(disk, &paths, &catalog, LoggedRows::Counted);
     let damage = match read_log(disk.as_ref(), &paths, &catalog, &mut offline) {
         Ok(_) => return Ok(None),
         Err((_, Some(damage))) => damage,
         Err((error, None)) => return Err(error),
     };
+    // Once more, with the rows for the search of their files.
+    let mut offline = OfflineTables::new(disk, &paths, &catalog, LoggedRows::Kept);
+    drop(read_log(disk.as_ref(), &paths, &catalog, &mut offline));
     let given_up = GivenUp {
         log: catalog.log,
         bad: damage.lsn,
@@ -192,7 +195,7 @@ pub fn clear_unused_log(disk: &Arc<dyn Disk>, dir: &Path) -> Result<Vec<Error>> 
     let paths = Paths::new(dir);
     let _lock = lock_existing(disk.as_ref(), &paths)?;
     let (catalog, _) = existing_catalog(disk.as_ref(), &paths)?;
-    let mut offline = OfflineTables::new(disk, &paths, &catalog);
+    let mut offline = OfflineTables::new(disk, &paths, &catalog, LoggedRows::Counted);
     match read_log(disk.as_ref(), &paths, &catalog, &mut offline) {
         Ok(end) => {
             let span = LogSpan { log: catalog.log, from: catalog.lsn, until: Some(end.lsn) };

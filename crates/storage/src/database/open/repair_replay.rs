@@ -24,7 +24,7 @@ use std::sync::Arc;
 use tidegate_model::{ColumnType, Lsn, PartitionKey, Schema, SegmentId, SeqTxn, TableId, limits};
 use tidegate_platform::Disk;
 
-use super::missing_flush::{LaterRecords, MissingFlush};
+use super::missing_flush::{LaterRecords, MissingFlush, UnnamedFiles};
 use super::offline::{OfflineTable, OfflineTables};
 use crate::catalog::fold_name;
 use crate::change::{TableChange, TableOp};
@@ -259,8 +259,12 @@ impl<'s, 'a> RepairReplay<'s, 'a> {
             return None;
         }
         let table = self.offline.tables.get_mut(&op.table).expect("it was just found");
+        let is_missing = self.lost.contains_key(&op.table);
         table.manifest = Some(changed);
-        table.apply_to_rows(&op).ok()?;
+        match op.change {
+            TableChange::Truncate if is_missing => table.truncate_after_missing(&op).ok()?,
+            _ => table.apply_to_rows(&op).ok()?,
+        }
         Some(op)
     }
 
@@ -269,16 +273,20 @@ impl<'s, 'a> RepairReplay<'s, 'a> {
     fn missing_flush(&mut self, id: TableId, next: SeqTxn) -> Option<TableOp> {
         let table = self.offline.tables.get(&id)?;
         let manifest = table.manifest.as_ref()?;
-        let rows = table.memtable_rows();
         let mut unnamed = |partition| {
             let mut files = self.unnamed_segments(manifest, partition);
             files.retain(|file| !table.has_removed(file.id));
             files
         };
-        let missing = self.later.missing_flush(manifest, rows, next, &mut unnamed)?;
+        let is_dropped = |column| self.later.drops_column(id, column);
+        let mut compare =
+            |files: &[SegmentMeta], rows: &[SegmentMeta]| table.compare(files, rows, &is_dropped);
+        let mut files = UnnamedFiles { of: &mut unnamed, compare: &mut compare };
+        let rows = table.memtable_rows();
+        let missing = self.later.missing_flush(manifest, &rows, next, &mut files)?;
         let MissingFlush { flushed_seq, segments, taken, lost } = missing;
         // Rows of segments need their strings in the symbol files.
-        let symbols = table.saved_symbols();
+        let symbols = table.saved_symbols(&is_dropped);
         let (is_found, is_readable) = (!segments.is_empty(), symbols.is_some());
         let (out, symbols) = (Vec::new(), symbols.unwrap_or_default());
         let change = TableChange::Replace { out, flushed_seq, segments, symbols };

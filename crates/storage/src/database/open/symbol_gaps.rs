@@ -25,7 +25,7 @@ const TEXT_OVERHEAD_BYTES: usize = 8;
 pub(crate) struct SymbolGaps {
     /// Ids with a reserved text, ascending.
     reserved: BTreeMap<ColumnId, Vec<u32>>,
-    /// Texts of records that were given up, by id.
+    /// Texts of records that were given up, and of symbol files, by id.
     given_up: BTreeMap<ColumnId, BTreeMap<u32, Vec<u8>>>,
 }
 
@@ -58,6 +58,11 @@ impl SymbolGaps {
             own.iter().for_each(|texts| self.give_up(texts, known));
         }
         fits
+    }
+
+    /// Adds texts that a symbol file has, from id 0 on, for later rows.
+    pub(crate) fn remember(&mut self, column: ColumnId, texts: Vec<Vec<u8>>) {
+        self.given_up.entry(column).or_default().extend((0..).zip(texts));
     }
 
     /// Forgets the ids that a symbol file has now.

@@ -14,7 +14,7 @@ use std::sync::{Arc, PoisonError};
 use tidegate_model::{ByteCount, Lsn, RowCount, TableId};
 use tidegate_platform::Disk;
 
-use super::offline::OfflineTables;
+use super::offline::{LoggedRows, OfflineTables};
 use super::recovery::{check_catalog_copy, existing_catalog, lock_existing, read_manifest};
 use super::repair::{lost_commits, read_log};
 use super::repair_replay::LostCommits;
@@ -160,7 +160,7 @@ fn verify_catalog_offline(
     let aside = wal::aside_files(disk.as_ref(), &paths.log()).unwrap_or_default();
     report.problems.extend(aside.into_iter().map(|path| Error::RepairCutOff { path }));
     report.problems.extend(wal::read_head(disk.as_ref(), &paths.log(), catalog.log).err());
-    let mut offline = OfflineTables::new(disk, paths, catalog);
+    let mut offline = OfflineTables::new(disk, paths, catalog, LoggedRows::Counted);
     let mut span = LogSpan { log: catalog.log, from: catalog.lsn, until: None };
     match read_log(disk.as_ref(), paths, catalog, &mut offline) {
         Ok(end) => {
