@@ -301,6 +301,7 @@ fn clause_condition(what: &ClauseProblem) -> Condition {
         ClauseProblem::FrameSize => Condition::InvalidFrameSize,
         ClauseProblem::WidthBucket { .. }
         | ClauseProblem::ArgumentValue { .. }
+        | ClauseProblem::PatternField { .. }
         | ClauseProblem::FormatText { .. } => Condition::InvalidParameter,
         ClauseProblem::SampleGrouped | ClauseProblem::SampleItems => Condition::InvalidStatement,
         ClauseProblem::LimitBound

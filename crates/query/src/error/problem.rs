@@ -429,6 +429,14 @@ pub enum ClauseProblem {
         /// The pattern as written.
         pattern: String,
     },
+    /// A field of a time pattern has too many letters.
+    #[error("a field of a time pattern has at most {most} letters, and one has more `{letter}`")]
+    PatternField {
+        /// The letter.
+        letter: char,
+        /// The limit of letters.
+        most: usize,
+    },
     /// A text does not match its time pattern.
     #[error("'{text}' does not match the time pattern '{pattern}'{reason}")]
     TimeByPattern {

@@ -2,6 +2,8 @@
 //!
 //! - pattern-1. A time written with a pattern that has a full date and time is read back by it
 //!   unchanged.
+//! - pattern-2. A field has at most `FIELD_LETTERS` letters: its width is one that can be written,
+//!   and its number fits in 32 bits.
 //!
 //! The tokens are those of imports; there, patterns are compiled for speed (`ingest`).
 
@@ -10,6 +12,7 @@ use std::fmt::Write;
 use tidegate_model::TimeUnit;
 use tidegate_model::time::{CivilDate, days_in_month};
 
+use crate::error::ClauseProblem;
 use crate::types::zone::Zone;
 
 const MONTHS: [&str; 12] = [
@@ -28,6 +31,9 @@ const MONTHS: [&str; 12] = [
 ];
 const DAYS: [&str; 7] =
     ["Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"];
+
+/// The maximal number of letters of a field: as many digits as a fraction in nanoseconds has.
+const FIELD_LETTERS: usize = 9;
 
 /// A pattern, split into its tokens.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -68,9 +74,9 @@ struct Parts {
 }
 
 impl Pattern {
-    pub(super) fn new(text: &str) -> Pattern {
+    pub(super) fn new(text: &str) -> Result<Pattern, ClauseProblem> {
         if let Some((_, per_second)) = EPOCHS.iter().find(|(name, _)| *name == text) {
-            return Pattern { tokens: vec![Token::Epoch { per_second: *per_second }] };
+            return Ok(Pattern { tokens: vec![Token::Epoch { per_second: *per_second }] });
         }
         let mut tokens = Vec::new();
         let mut letters = text.chars().peekable();
@@ -84,13 +90,16 @@ impl Pattern {
                 while letters.next_if_eq(&letter).is_some() {
                     count += 1;
                 }
+                if FIELD_LETTERS < count {
+                    return Err(ClauseProblem::PatternField { letter, most: FIELD_LETTERS });
+                }
                 let is_greedy = letters.next_if_eq(&'+').is_some();
                 tokens.push(Token::Field { letter, count, is_greedy });
             } else {
                 tokens.push(Token::Literal(letter));
             }
         }
-        Pattern { tokens }
+        Ok(Pattern { tokens })
     }
 
     /// Writes a time as text, in UTC.
@@ -238,11 +247,10 @@ impl Parts {
             }
             'm' => self.minute = value,
             's' => self.second = value,
-            'S' => self.nanos += value * 1_000_000,
-            'U' if is_greedy => self.nanos += worth(9),
-            'N' if is_greedy => self.nanos += worth(9),
-            'U' => self.nanos += value * 1_000,
-            _ => self.nanos += value,
+            'S' => self.nanos = self.nanos.checked_add(value * 1_000_000)?,
+            'U' | 'N' if is_greedy => self.nanos = self.nanos.checked_add(worth(9))?,
+            'U' => self.nanos = self.nanos.checked_add(value * 1_000)?,
+            _ => self.nanos = self.nanos.checked_add(value)?,
         }
         Some(rest)
     }
@@ -309,7 +317,7 @@ mod tests {
 
     #[track_caller]
     fn check(pattern: &str, text: &str, expected: &str) {
-        let parsed = Pattern::new(pattern).parse(text, TimeUnit::Micros);
+        let parsed = Pattern::new(pattern).unwrap().parse(text, TimeUnit::Micros);
         let shown = parsed.map_or_else(
             || "none".to_owned(),
             |instant| IsoTimestamp(Timestamp(instant), TimeUnit::Micros).to_string(),
@@ -353,14 +361,31 @@ mod tests {
 
     #[test]
     fn a_formatted_timestamp_parses_to_itself() {
-        let pattern = Pattern::new("EEEE dd MMMM yyyy HH:mm:ss.SSSUUUNNN");
+        let pattern = Pattern::new("EEEE dd MMMM yyyy HH:mm:ss.SSSUUUNNN").unwrap();
         for instant in [0, 1_740_787_200_123_456_789, 951_782_400_000_000_001, -1] {
             let mut text = String::new();
             pattern.format(instant, TimeUnit::Nanos, &mut text);
             assert_eq!(pattern.parse(&text, TimeUnit::Nanos), Some(instant), "pattern-1: {text}");
         }
         let mut text = String::new();
-        Pattern::new("yy/M/d h a E").format(1_740_837_600_000_000, TimeUnit::Micros, &mut text);
+        let pattern = Pattern::new("yy/M/d h a E").unwrap();
+        pattern.format(1_740_837_600_000_000, TimeUnit::Micros, &mut text);
         assert_eq!(text, "25/3/1 2 PM Sat");
+    }
+
+    // The letters of a field are the width of its number. A width of 65,536 is more than Rust
+    // formats, and the statement failed by a panic; digits of longer fields overflowed 64 bits.
+    #[test]
+    fn fields_of_more_than_nine_letters_are_refused() {
+        for letter in "yMdDHhamsSUNZxzEuw".chars() {
+            let field = |count: usize| Pattern::new(&letter.to_string().repeat(count));
+            assert!(field(9).is_ok(), "pattern-2: {letter}");
+            let problem = Err(ClauseProblem::PatternField { letter, most: 9 });
+            assert_eq!(field(10), problem, "pattern-2");
+            assert_eq!(field(65_536), problem, "pattern-2");
+        }
+        assert!(Pattern::new("yyyyyyyyy-'yyyyyyyyyyyyyyyyyyyy'----------").is_ok());
+        check("yyyyyyyyy", "999999999", "none");
+        check(&"SSSSSSSSS ".repeat(20_000), &"999999999 ".repeat(20_000), "none");
     }
 }

@@ -523,7 +523,7 @@ enum TimePattern {
 impl TimePattern {
     fn new(text: String) -> Result<TimePattern> {
         Ok(match form(&text) {
-            Form::QuestDb => TimePattern::QuestDb(Pattern::new(&text)),
+            Form::QuestDb => TimePattern::QuestDb(Pattern::new(&text).map_err(wrong)?),
             Form::Postgres => {
                 let template = Template::new(&text);
                 TimePattern::Postgres { text, template }
@@ -560,7 +560,7 @@ fn questdb_pattern(text: &str) -> Result<Pattern> {
     let pattern = text.to_owned();
     match form(text) {
         Form::Postgres => Err(wrong(ClauseProblem::PostgresPattern { pattern }).into()),
-        Form::Unclear | Form::QuestDb | Form::Percent => Ok(Pattern::new(text)),
+        Form::Unclear | Form::QuestDb | Form::Percent => Ok(Pattern::new(text).map_err(wrong)?),
     }
 }
 
