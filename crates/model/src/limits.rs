@@ -239,6 +239,10 @@ pub const REGEX_STEPS: u64 = 1 << 30;
 /// Steps of a regular expression between two checks for cancellation of the statement.
 pub const REGEX_SLICE_STEPS: u64 = 1 << 28;
 
+/// Bytes of a regular expression, in which classes of characters are counted as long texts: some
+/// thousand names joined by `|`, or some hundred classes. Its tree takes 200 bytes for each.
+pub const PATTERN_BYTES: usize = 256 << 10;
+
 /// Different patterns that are compiled at a time: each takes up to 10 MiB and some milliseconds.
 pub const PATTERNS_AT_A_TIME: usize = 8;
 

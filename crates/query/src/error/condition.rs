@@ -281,7 +281,8 @@ fn clause_condition(what: &ClauseProblem) -> Condition {
         | ClauseProblem::FrameTooLarge { .. }
         | ClauseProblem::TextsTooLong { .. }
         | ClauseProblem::MatchTooLong { .. }
-        | ClauseProblem::PatternTooLarge { .. } => Condition::LimitExceeded,
+        | ClauseProblem::PatternTooLarge { .. }
+        | ClauseProblem::PatternTooLong { .. } => Condition::LimitExceeded,
         ClauseProblem::Operands { .. } | ClauseProblem::Argument { .. } => {
             Condition::UndefinedFunction
         }

@@ -456,6 +456,15 @@ pub enum ClauseProblem {
         /// The limit.
         bytes: usize,
     },
+    /// A pattern is too long, or has too many classes.
+    #[error(
+        "a regular expression has at most {bytes} bytes, with classes such as \\w and [[:alpha:]] \
+         counted as 256 to 1024 bytes: shorten it"
+    )]
+    PatternTooLong {
+        /// The limit.
+        bytes: usize,
+    },
     /// A regular expression is invalid.
     #[error("regex parse error: {reason}")]
     RegexpPattern {

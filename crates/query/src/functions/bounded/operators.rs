@@ -30,6 +30,7 @@ use super::super::text_concat::{operands, text_concat};
 use super::super::value_cast::{OnFailure, ValueCast};
 use super::bounded;
 use super::broadcast::{broadcast, is_broadcast};
+use super::regex::check_pattern;
 use super::windows::{Width, checked};
 use crate::operators::windows::is_wide;
 
@@ -205,6 +206,7 @@ fn bound_part(expr: Expr, columns: &Columns, stage: Stage) -> Result<Transformed
     let is_early = |text: &Expr, pattern: &Expr| {
         stage == Stage::Final || pattern.any_column_refs() || !text.any_column_refs()
     };
+    check_regex(&expr)?;
     match expr {
         Expr::BinaryExpr(binary) if binary.op == Operator::StringConcat => {
             wrapped_call(text_concat(), operands(binary))
@@ -236,6 +238,18 @@ fn bound_part(expr: Expr, columns: &Columns, stage: Stage) -> Result<Transformed
             left => columns.broadcast_inside(left.data),
         },
         expr => bound_call(expr),
+    }
+}
+
+/// Checks a constant pattern, which rules of the optimizer parse (regex-2).
+fn check_regex(expr: &Expr) -> Result<()> {
+    let Expr::BinaryExpr(binary) = expr else { return Ok(()) };
+    match binary.right.as_ref() {
+        Expr::Literal(pattern, _) if is_regex(binary.op) => {
+            let pattern = pattern.try_as_str().flatten();
+            pattern.map_or(Ok(()), check_pattern)
+        }
+        _ => Ok(()),
     }
 }
 

@@ -1,19 +1,53 @@
-//! Regular expressions: estimates of the steps of their matches, and the limit of one match.
+//! Regular expressions: estimates of the steps of their matches, and the limits of a pattern and of
+//! one match.
 //!
 //! - regex-1. A match takes at most as many steps as the states of its pattern times the bytes of
 //!   its text; counted repetitions multiply the states. Most matches take far less, so only one
 //!   that may take seconds is refused, because it cannot be interrupted.
+//! - regex-2. A pattern has at most `PATTERN_BYTES`, with classes of characters counted as long
+//!   texts: the parser makes hundreds of ranges of each, and looks for the other case of up to all
+//!   characters, before the limit of compiled patterns is checked.
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 
 use datafusion::common::Result;
-use tidegate_model::limits::{PATTERNS_AT_A_TIME, REGEX_SLICE_STEPS, REGEX_STEPS};
+use tidegate_model::limits::{PATTERN_BYTES, PATTERNS_AT_A_TIME, REGEX_SLICE_STEPS, REGEX_STEPS};
 
 use super::call::{Argument, Call, Texts};
 use crate::error::{ClauseProblem, Error};
 
 /// The states of a pattern that takes some milliseconds to compile; one with more takes longer.
 const SIMPLE_STATES: u64 = 16;
+
+/// The weight of a class of up to 100,000 characters: some KiB, and a millisecond at most.
+const CLASS_BYTES: usize = 256;
+/// The weight of a class of perhaps all characters: some tens of milliseconds if case is ignored.
+const WIDE_CLASS_BYTES: usize = 1_024;
+
+/// Checks regex-2.
+pub(super) fn check_pattern(pattern: &str) -> Result<()> {
+    if weight(pattern) <= PATTERN_BYTES {
+        return Ok(());
+    }
+    let what = ClauseProblem::PatternTooLong { bytes: PATTERN_BYTES };
+    Err(Error::Clause { position: None, what }.into())
+}
+
+/// Returns the bytes of a pattern, with the weights of its classes.
+fn weight(pattern: &str) -> usize {
+    // With the flag x, blanks within a class have no meaning.
+    let is_sign = |byte: &u8| !byte.is_ascii_whitespace();
+    let signs = pattern.bytes().filter(is_sign).collect::<Vec<_>>();
+    let weight = |at: usize| match &signs[at..] {
+        [b'\\', b'w' | b'd' | b's' | b'b' | b'B', ..] => CLASS_BYTES,
+        [b'\\', b'W' | b'D' | b'S' | b'p' | b'P', ..] | [b'[', b':', ..] => WIDE_CLASS_BYTES,
+        // Ranges up to another character than one of ASCII.
+        [b'-', b'\\', b'x' | b'u' | b'U', ..] | [b'-', 0x80..=0xFF, ..] => WIDE_CLASS_BYTES,
+        _ => 0,
+    };
+    (0..signs.len()).map(weight).fold(pattern.len(), usize::saturating_add)
+}
 
 /// Returns the steps of each row: those of its match, and of compiling a new pattern; an empty list
 /// if they are few together.
@@ -24,6 +58,7 @@ pub(crate) fn regex_steps(function: &str, call: &Call<'_>) -> Result<Vec<u64>> {
     }
     match patterns.texts()? {
         Texts::One(pattern) => {
+            pattern.map(check_pattern).transpose()?;
             let states = pattern.map_or(0, count_states);
             steps_of_constant(function, states, texts)
         }
@@ -45,11 +80,15 @@ fn steps_of_each(function: &str, patterns: &Texts<'_>, texts: Argument<'_>) -> R
     let steps = |(row, bytes): (usize, u64)| {
         let Some(pattern) = patterns.of_row(row) else { return Ok(0) };
         let mut compiled = 0;
-        let states = *known.entry(pattern).or_insert_with(|| {
-            let states = count_states(pattern);
-            compiled = compile_steps(states);
-            states
-        });
+        let states = match known.entry(pattern) {
+            Entry::Occupied(states) => *states.get(),
+            Entry::Vacant(place) => {
+                check_pattern(pattern)?;
+                let states = count_states(pattern);
+                compiled = compile_steps(states);
+                *place.insert(states)
+            }
+        };
         Ok(check_steps(function, bytes.saturating_mul(states))?.saturating_add(compiled))
     };
     texts.sizes().into_iter().enumerate().map(steps).collect()
@@ -170,5 +209,20 @@ mod tests {
         assert_eq!(at_a_time("^[a-z]+x$"), PATTERNS_AT_A_TIME as u64);
         assert_eq!(at_a_time("0123456789abcdef0123456789abcdef\\w{60}"), 1);
         assert_eq!(at_a_time(".{1000}"), 0, "one alone");
+    }
+
+    // The parser made 700 ranges of each class of letters, and their other cases: a pattern of
+    // 60,000 bytes took a gigabyte and ten seconds before it was refused as too large.
+    #[test]
+    fn patterns_of_many_classes_are_refused_before_they_are_parsed() {
+        let most = PATTERN_BYTES / WIDE_CLASS_BYTES;
+        for class in [r"\pL", r"[\W]", r"[!-\x{10FFFF}]", "[! - \u{ff}]", "[[:alpha:]]"] {
+            assert!(weight(&class.repeat(most / 2)) <= PATTERN_BYTES, "regex-2: {class}");
+            assert!(PATTERN_BYTES < weight(&class.repeat(most)), "regex-2: {class}");
+        }
+        let dates = vec![r"\d{4}-\d\d-\d\d"; 200].join("|");
+        let hosts = vec!["host-1.example.com"; 5_000].join("|");
+        assert!(check_pattern(&dates).is_ok() && check_pattern(&hosts).is_ok(), "regex-2");
+        assert!(check_pattern(&"a".repeat(PATTERN_BYTES + 1)).is_err(), "regex-2");
     }
 }
