@@ -17,6 +17,8 @@
 //! - `x IN 'text'`, for a text or a parameter that may be one, is the operator `tidegate.in`, to
 //!   which `plan::coerce` gives a meaning; `x IN today()` is `x IN '$today'`, the whole day as in
 //!   QuestDB; `x IN interval(low, high)` is BETWEEN.
+//! - FOR begins `FOR UPDATE`, also directly behind a SELECT list: as a name of a column it stands
+//!   behind AS.
 //! - `2 MINUTE PRECEDING` is `INTERVAL '2 MINUTE' PRECEDING`.
 //!
 //! Everything else in queries is that of [`GenericDialect`], which the parser takes this dialect
@@ -29,7 +31,7 @@ use datafusion::sql::sqlparser::ast::{
     BinaryOperator, Expr, Interval, UnaryOperator, Value, ValueWithSpan,
 };
 use datafusion::sql::sqlparser::dialect::{Dialect, GenericDialect, Precedence};
-use datafusion::sql::sqlparser::keywords::Keyword;
+use datafusion::sql::sqlparser::keywords::{Keyword, RESERVED_FOR_COLUMN_ALIAS};
 use datafusion::sql::sqlparser::parser::{Parser, ParserError};
 use datafusion::sql::sqlparser::tokenizer::Token;
 
@@ -90,6 +92,10 @@ impl Dialect for QueryDialect {
 
     fn is_identifier_part(&self, letter: char) -> bool {
         GenericDialect.is_identifier_part(letter)
+    }
+
+    fn is_column_alias(&self, word: &Keyword, _: &mut Parser<'_>) -> bool {
+        *word != Keyword::FOR && !RESERVED_FOR_COLUMN_ALIAS.contains(word)
     }
 
     fn get_next_precedence(&self, parser: &Parser<'_>) -> Option<Result<u8, ParserError>> {

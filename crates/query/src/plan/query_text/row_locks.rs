@@ -303,6 +303,10 @@ mod tests {
         check("SELECT a FROM t WHERE a IN (SELECT a FROM u) FOR UPDATE", "SELECT FOR UPDATE: t");
         check("SELECT a FROM t WHERE a = (SELECT a FROM u FOR UPDATE)", "SELECT FOR UPDATE: u");
         check("SELECT a FROM t, generate_series(1, 3) FOR UPDATE", "SELECT FOR UPDATE: t");
+        // FOR was taken for a name of the last column.
+        check("SELECT 1 FOR UPDATE", "SELECT FOR UPDATE: ");
+        check("SELECT 1, now() FOR NO KEY UPDATE SKIP LOCKED", "SELECT FOR NO KEY UPDATE: ");
+        check("SELECT (SELECT 1 FOR SHARE)", "SELECT FOR SHARE: ");
         // row_locks-1: the name of the outer query is one of WITH, the other one a table.
         check("WITH t AS (SELECT * FROM t FOR SHARE) SELECT * FROM t", "SELECT FOR SHARE: t");
     }
@@ -312,6 +316,7 @@ mod tests {
         check("SELECT substring(share FROM 1 FOR share) FROM t", "SELECT: ");
         check("SELECT substring(a FOR key) FROM t", "SELECT: ");
         check("SELECT a AS update, 'FOR UPDATE' FROM share", "SELECT: ");
+        check("SELECT 1 AS for", "SELECT: ");
     }
 
     #[test]
@@ -325,6 +330,7 @@ mod tests {
             ("SELECT a, rank() OVER (ORDER BY a) FROM t", "is not allowed with window functions"),
             ("SELECT a FROM t UNION SELECT a FROM u", "is not allowed with UNION/INTERSECT/EXCEPT"),
             ("SELECT * FROM (SELECT DISTINCT a FROM t) s", "is not allowed with DISTINCT clause"),
+            ("SELECT 1 UNION SELECT 1", "is not allowed with UNION/INTERSECT/EXCEPT"),
             ("VALUES (1)", "cannot be applied to VALUES"),
         ] {
             check(&format!("{sql} FOR UPDATE"), &format!("error: FOR UPDATE {expected}"));
