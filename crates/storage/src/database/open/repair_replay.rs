@@ -348,8 +348,8 @@ impl<'s, 'a> RepairReplay<'s, 'a> {
         });
     }
 
-    /// The new names in a record that are taken when their change is made: a change before it in the
-    /// record may free the name.
+    /// The new names in a record that are taken when their change is made: a change before it in
+    /// the record may free the name.
     fn refused_names(&self, record: &Record) -> BTreeSet<(TableId, String)> {
         let is_rename = |op: &TableOp| matches!(op.change, TableChange::Rename { .. });
         let mut refused = BTreeSet::new();
