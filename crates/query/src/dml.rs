@@ -2,9 +2,9 @@
 //!
 //! - Each is one commit, of the rows that it inserts and of those that it deletes: durable and
 //!   visible when it returns, or nothing has changed.
-//! - UPDATE and DELETE see a snapshot, as of a flush of the table's memtable; rows committed in the
-//!   meantime stay as they are. If the rows that they found were changed or moved, they begin
-//!   again, up to `ATTEMPTS` times.
+//! - UPDATE and DELETE see a snapshot, as of a flush of the table's memtable; rows inserted in the
+//!   meantime stay as they are. If rows were changed or moved in the meantime, they begin again, up
+//!   to `ATTEMPTS` times.
 //! - Memory: the rows of one segment at a time (`batch::BATCH_BYTES_MAX`), and a bit for each row
 //!   of every segment that loses some.
 //! - The timeout can stop a statement until its last row is found; then the statement is completed.

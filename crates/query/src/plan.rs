@@ -443,6 +443,11 @@ fn snapshots(
             return Err(StorageError::IsView { view: snapshot.name.clone() }.into());
         }
         if purpose.rows == Rows::Flushed && name == TARGET {
+            if snapshot.splits_a_change() {
+                // The statement flushes the table again (snapshot-5).
+                let (table, segment) = (snapshot.name.clone(), 0);
+                return Err(StorageError::SegmentChanged { table, segment }.into());
+            }
             snapshot = Arc::new(snapshot.without_memtable());
         }
         let seen = match &changes {

@@ -9,6 +9,8 @@
 //!   rows with this timestamp are then in the order of snapshot-1.
 //! - snapshot-4. A file that is no longer in a manifest is removed when the last snapshot with it
 //!   is dropped.
+//! - snapshot-5. A statement that changes rows sees no half of a commit: neither the removal of a
+//!   row without the new one, nor the new one beside the old.
 //!
 //! Not here: reading rows (`segment::Reader`).
 
@@ -134,6 +136,16 @@ impl Snapshot {
         let mut bounds = self.segments().map(|run| (run.meta.min_ts, run.meta.max_ts));
         let first = bounds.next()?;
         Some(bounds.fold(first, |(min, max), (low, high)| (min.min(low), max.max(high))))
+    }
+
+    /// Returns true if a commit that changed or removed rows may have left new ones in the memtable:
+    /// without these, a changed row is missing (snapshot-5).
+    #[must_use]
+    pub fn splits_a_change(&self) -> bool {
+        let in_memory = self.segments().filter(|run| run.is_in_memory());
+        let first = in_memory.map(|run| run.meta.seq_first).min();
+        // The new rows of a commit may have the number after that of the removed ones.
+        first.is_some_and(|first| first <= self.rows_changed_at.next())
     }
 
     /// The same without the rows of the memtable: the commits up to the last flush.

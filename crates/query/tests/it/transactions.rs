@@ -3,10 +3,11 @@
 //! reading a table.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
-use tidegate_query::Session;
+use tidegate_query::{Access, Condition as Kind, Engine, Session, StatementOptions};
 
-use crate::fixture::{Cells, Random, TestDatabase, TestError, lasting_session, on_runtime};
+use crate::fixture::{Cells, Random, TestDatabase, TestError, lasting_session, on_runtime, taken};
 
 const SEEDS: u64 = 4;
 const STEPS: usize = 25;
@@ -354,4 +355,47 @@ async fn two_transactions_delete_a_row() -> Result<(), TestError> {
     };
     assert!(runs(&test) < 8, "no transaction is in the way of a compaction any more");
     Ok(())
+}
+
+#[test]
+fn transactions_that_change_one_row_lose_no_change() {
+    on_runtime(async {
+        let test = TestDatabase::after(&[
+            "CREATE TABLE t (ts TIMESTAMP, n BIGINT) TIMESTAMP(ts)",
+            "INSERT INTO t VALUES (1, 0)",
+        ])
+        .await?;
+        let engine = Arc::clone(test.engine());
+        let changed = (0..3).map(|_| tokio::spawn(change_one_row(Arc::clone(&engine))));
+        let mut count = 0;
+        for changed in changed.collect::<Vec<_>>() {
+            count += changed.await.expect("no thread panics")?;
+        }
+        let rows = test.rows("SELECT n FROM t").await?;
+        assert_eq!(rows, [[count.to_string()]], "snapshot-5");
+        Ok::<(), TestError>(())
+    });
+}
+
+/// Adds one to the only row again and again, and returns the number of changes committed.
+async fn change_one_row(engine: Arc<Engine>) -> Result<u64, TestError> {
+    let mut count = 0;
+    for _ in 0..100 {
+        let session = lasting_session();
+        session.begin(Access::ReadWrite);
+        let options = StatementOptions { session: session.clone(), ..StatementOptions::default() };
+        let update = engine.execute_with("UPDATE t SET n = n + 1", &options).await;
+        let updated = match update {
+            Ok(answer) => taken(answer).await?.count(),
+            Err(error) if error.condition() == Kind::Conflict => continue,
+            Err(error) => return Err(error.into()),
+        };
+        assert_eq!(updated, 1, "snapshot-5: the row is always there");
+        match engine.commit(&session).await {
+            Ok(_) => count += 1,
+            Err(error) if error.condition() == Kind::Conflict => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(count)
 }

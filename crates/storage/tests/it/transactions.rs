@@ -391,3 +391,29 @@ fn a_session_sees_its_uncommitted_rows_as_its_commit_writes_them() {
         assert!(!now.groups.iter().flat_map(|group| &group.runs).any(is_private));
     }
 }
+
+#[test]
+fn a_snapshot_tells_a_change_that_is_partly_in_memory() {
+    let (_disk, database) = new_database();
+    database.create_table("a", schema()).unwrap();
+    import(&database, "a", &[(1, "x", 1), (2, "y", 2)]).unwrap();
+    let splits = || database.snapshot("a").unwrap().splits_a_change();
+    append(&database, "a", &[(3, "x", 3)]).unwrap();
+    assert!(!splits(), "snapshot-5: nothing was changed");
+    database.flush_table("a").unwrap();
+    let before = database.snapshot("a").unwrap();
+    let commit = TransactionCommit {
+        ddl: PendingDdl::default(),
+        appends: vec![rows_for(&database, "a", &[(1, "x", 4)])],
+        removed: vec![firsts(&before)],
+        reads: Vec::new(),
+    };
+    database.commit_transaction(&commit).unwrap();
+    assert!(splits(), "snapshot-5: the new row is in memory");
+    append(&database, "a", &[(4, "x", 5)]).unwrap();
+    assert!(splits(), "snapshot-5");
+    database.flush_table("a").unwrap();
+    assert!(!splits(), "snapshot-5");
+    append(&database, "a", &[(5, "x", 6)]).unwrap();
+    assert!(!splits(), "snapshot-5: the change is in files");
+}
