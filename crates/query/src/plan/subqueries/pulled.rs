@@ -89,34 +89,64 @@ fn is_plain_value(plan: &LogicalPlan) -> bool {
         LogicalPlan::Projection(Projection { input, .. }) => {
             !node_reads_outside(plan) && is_plain_value(input)
         }
-        LogicalPlan::SubqueryAlias(alias) => is_plain_value(&alias.input),
+        // The rules add columns to the aggregate, which a name above it does not have.
         LogicalPlan::Aggregate(aggregate) => {
             aggregate.group_expr.is_empty()
                 && !node_reads_outside(plan)
-                && is_chosen_by_equality(&aggregate.input)
+                && compared_for_equality(&aggregate.input, Missing::Added).is_some()
         }
         _ => false,
     }
 }
 
-fn is_chosen_by_equality(plan: &LogicalPlan) -> bool {
+/// The treatment of compared columns that a list of columns lacks.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Missing {
+    /// The rules add them to the list.
+    Added,
+    /// The list is below a name: the rules do not add them to its columns.
+    Lost,
+}
+
+/// Returns the columns that are compared for equality with the rows around, as the rows of the plan
+/// have them; `None` if the rules do not find them there, or if there are other conditions.
+fn compared_for_equality(plan: &LogicalPlan, missing: Missing) -> Option<BTreeSet<Column>> {
     if free_columns(plan).is_empty() {
-        return true;
+        return Some(BTreeSet::new());
     }
     match plan {
         LogicalPlan::Filter(Filter { predicate, input, .. }) => {
-            let is_plain = |condition: &Expr| {
-                !reads_outside(condition, input.schema()) || is_equality(condition)
+            if super::expr_has_subqueries(predicate) {
+                return None;
+            }
+            let mut found = compared_for_equality(input, missing)?;
+            let conditions = split_conjunction(predicate).into_iter();
+            for condition in conditions.filter(|it| reads_outside(it, input.schema())) {
+                if !is_equality(condition) {
+                    return None;
+                }
+                found.extend(condition.column_refs().into_iter().cloned());
+            }
+            Some(found)
+        }
+        LogicalPlan::Projection(Projection { input, expr, .. }) if !node_reads_outside(plan) => {
+            let found = compared_for_equality(input, missing)?;
+            let is_found = |column: &Column| {
+                let mut same = expr.iter().filter(|it| it.qualified_name().1 == column.name);
+                match (same.next(), same.next()) {
+                    (None, _) => missing == Missing::Added,
+                    (Some(Expr::Column(listed)), None) => listed == column,
+                    _ => false,
+                }
             };
-            !super::expr_has_subqueries(predicate)
-                && split_conjunction(predicate).into_iter().all(is_plain)
-                && is_chosen_by_equality(input)
+            found.iter().all(is_found).then_some(found)
         }
-        LogicalPlan::Projection(Projection { input, .. }) => {
-            !node_reads_outside(plan) && is_chosen_by_equality(input)
+        LogicalPlan::SubqueryAlias(alias) => {
+            let found = compared_for_equality(&alias.input, Missing::Lost)?;
+            let named = |column: Column| Column::new(Some(alias.alias.clone()), column.name);
+            Some(found.into_iter().map(named).collect())
         }
-        LogicalPlan::SubqueryAlias(alias) => is_chosen_by_equality(&alias.input),
-        _ => false,
+        _ => None,
     }
 }
 
