@@ -181,6 +181,10 @@ pub const ARRAY_ELEMENTS: usize = 1 << 20;
 /// takes time with the square of their number, much of it in steps that cannot be interrupted.
 pub const SELECT_ITEMS: usize = 1_664;
 
+/// Columns of the tables of a FROM together, and of a SELECT with its `*` written out: four of the
+/// widest tables. Planning takes time with the square of their number.
+pub const QUERY_COLUMNS: usize = 16_384;
+
 /// Sets of a GROUP BY: each takes about 130 KB and a millisecond during planning.
 pub const GROUPING_SETS: usize = 512;
 

@@ -51,6 +51,7 @@ mod tables;
 mod table_reads;
 mod views;
 mod using_joins;
+mod column_counts;
 mod order;
 mod error_positions;
 mod cache;
@@ -98,6 +99,7 @@ use crate::types::float_order;
 use crate::types::type_size::check_types;
 use crate::{functions, pg_catalog};
 use cache::NewPlan;
+use column_counts::check_columns;
 use order::counted_in_table_order;
 use purpose::{Purpose, TargetRows as Rows};
 use query_text::{OutputNames, QueryText, RowLocks, parse_query, qualify_outer_names};
@@ -310,6 +312,7 @@ fn tree_of(statement: &mut Statement) -> &mut Query {
 pub(crate) fn planned_tree(mut tables: Tables<'_>, query: PendingQuery<'_>) -> Result<LogicalPlan> {
     let PendingQuery { sql, mut statement, mut clauses, aggregates, .. } = query;
     let tree = tree_of(&mut statement);
+    check_columns(sql, &tables, tree)?;
     write_out_joins(sql, &tables, tree, &mut clauses)?;
     qualify_outer_names(tree);
     let rewritten = rewrite_blocks(sql, tree, clauses, &|name| aggregates.contains(name));

@@ -56,6 +56,7 @@ pub(crate) fn of_query(error: &QueryError) -> &'static str {
         Condition::OutOfMemory => "53200",
         Condition::DiskFull => "53100",
         Condition::LimitExceeded => "54000",
+        Condition::TooManyColumns => "54011",
         Condition::Environment => "58030",
         Condition::Corruption => "XX001",
         Condition::QueryCanceled => "57014",

@@ -101,6 +101,8 @@ pub enum Condition {
     DiskFull,
     /// A limit of the system is exceeded.
     LimitExceeded,
+    /// A query has more columns than the limit.
+    TooManyColumns,
     /// The environment failed: the disk, or the machine.
     Environment,
     /// The bytes differ from what was written.
@@ -121,6 +123,7 @@ impl SyntaxError {
             | SyntaxError::TooManyJoins { .. }
             | SyntaxError::TooManyItems { .. }
             | SyntaxError::TooManySets { .. } => Condition::LimitExceeded,
+            SyntaxError::TooManyColumns { .. } => Condition::TooManyColumns,
             SyntaxError::NoSuchType { .. } | SyntaxError::NoSuchWindow { .. } => {
                 Condition::UndefinedObject
             }

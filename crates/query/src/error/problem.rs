@@ -116,6 +116,12 @@ pub enum SyntaxError {
         /// The limit.
         most: usize,
     },
+    /// A step of a query has too many columns.
+    #[error("the tables of a FROM, and the list of a SELECT, have at most {most} columns")]
+    TooManyColumns {
+        /// The limit.
+        most: usize,
+    },
     /// A GROUP BY has too many sets.
     #[error("a GROUP BY has at most {sets} sets, with {items} expressions together")]
     TooManySets {
