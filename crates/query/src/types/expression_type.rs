@@ -1,6 +1,6 @@
 //! The column type of an expression, and the results of which a CASE or COALESCE gives one.
 
-use datafusion::arrow::datatypes::{DataType, TimeUnit as ArrowUnit};
+use datafusion::arrow::datatypes::{DataType, Field, TimeUnit as ArrowUnit};
 use datafusion::common::DFSchema;
 use datafusion::logical_expr::{Expr, ExprSchemable};
 use tidegate_model::{ColumnType, TimeUnit};
@@ -17,9 +17,13 @@ pub(crate) fn type_in(expr: &Expr, schema: &DFSchema) -> Option<ColumnType> {
         let special = special.into_iter().find(|ty| is_special(*ty));
         special.or_else(|| decimal_constants::type_of_one(&types)).or_else(|| common_time(&types))
     });
-    of_one.or_else(|| {
-        let (_, field) = expr.to_field(schema).ok()?;
-        type_of(&field)
+    of_one.or_else(|| match expr {
+        // Its field has no metadata, but a name: those of all its parts are made for each of them.
+        Expr::BinaryExpr(_) => type_of(&Field::new("", expr.get_type(schema).ok()?, true)),
+        _ => {
+            let (_, field) = expr.to_field(schema).ok()?;
+            type_of(&field)
+        }
     })
 }
 
@@ -90,5 +94,31 @@ pub(crate) fn results(expr: &Expr) -> Option<Vec<&Expr>> {
             Some(results.chain(&case.else_expr).map(AsRef::as_ref).collect())
         }
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use datafusion::arrow::datatypes::Schema;
+    use datafusion::logical_expr::{col, lit};
+
+    use super::*;
+
+    // The name of each part of a sum was made for each of its parts, whenever an operator asked for
+    // the type of its side: planning took time with the third power of the operators, six seconds
+    // for 400.
+    #[test]
+    fn operators_have_the_type_of_their_field() {
+        let columns = vec![Field::new("d", DataType::Int32, true)];
+        let schema = DFSchema::try_from(Schema::new(columns)).unwrap();
+        let mut sum = col("d");
+        for count in 1..=200 {
+            sum = sum + lit(1_i64);
+            assert_eq!(type_in(&sum, &schema), Some(ColumnType::Int64), "{count} operators");
+        }
+        for expr in [sum.clone(), sum.clone().gt(lit(1_i64)), sum + lit(0.5)] {
+            let (_, field) = expr.to_field(&schema).unwrap();
+            assert_eq!(type_in(&expr, &schema), type_of(&field));
+        }
     }
 }
