@@ -3,10 +3,15 @@
 //! - type_text-1. The text has at most `TEXT_BYTES` bytes and `BRACKETS` brackets within each other
 //!   before Arrow sees it: Arrow parses, compares and drops types by recursion, and writes the name
 //!   of each level into that of the one above it.
+//! - type_text-2. No part of the type has a fixed width of more than `SYMBOL_BYTES`: Arrow makes one
+//!   such value for a dictionary of NULL, or for each NULL of a list.
 
+use datafusion::arrow::datatypes::DataType;
 use datafusion::common::{Result, ScalarValue};
+use tidegate_model::limits::{SYMBOL_BYTES, VALUES_BYTES};
 
 use crate::error::{ClauseProblem, Error};
+use crate::value_bytes::width;
 
 /// The functions whose second argument is the text of a type.
 const CASTS: [&str; 2] = ["arrow_cast", "arrow_try_cast"];
@@ -24,13 +29,38 @@ pub(super) fn check_type_text<'a>(
         return Ok(());
     }
     let text = constants.nth(1).flatten().and_then(|text| text.try_as_str().flatten());
-    let is_small = |text: &str| text.len() <= TEXT_BYTES && brackets(text) <= BRACKETS;
-    if text.is_none_or(is_small) {
-        return Ok(());
-    }
+    let Some(text) = text else { return Ok(()) };
     let function = function.to_owned();
-    let what = ClauseProblem::TypeText { function, bytes: TEXT_BYTES, brackets: BRACKETS };
+    let what = if TEXT_BYTES < text.len() || BRACKETS < brackets(text) {
+        ClauseProblem::TypeText { function, bytes: TEXT_BYTES, brackets: BRACKETS }
+    } else if text.parse().is_ok_and(|ty| widest(&ty) > SYMBOL_BYTES as u64) {
+        ClauseProblem::ValuesTooLarge { function, mebibytes: VALUES_BYTES >> 20 }
+    } else {
+        return Ok(());
+    };
     Err(Error::Clause { position: None, what }.into())
+}
+
+/// Returns the width of the widest part of a type.
+fn widest(ty: &DataType) -> u64 {
+    let parts = match ty {
+        DataType::List(element)
+        | DataType::ListView(element)
+        | DataType::LargeList(element)
+        | DataType::LargeListView(element)
+        | DataType::FixedSizeList(element, _)
+        | DataType::Map(element, _) => widest(element.data_type()),
+        DataType::Dictionary(_, value) => widest(value),
+        DataType::RunEndEncoded(_, values) => widest(values.data_type()),
+        DataType::Struct(fields) => {
+            fields.iter().map(|field| widest(field.data_type())).max().unwrap_or(0)
+        }
+        DataType::Union(fields, _) => {
+            fields.iter().map(|(_, field)| widest(field.data_type())).max().unwrap_or(0)
+        }
+        _ => 0,
+    };
+    parts.max(width(ty))
 }
 
 /// Returns the maximal number of brackets within each other. Names in quotes are skipped as Arrow
@@ -65,7 +95,7 @@ mod tests {
             Ok(()) => "ok".to_owned(),
             Err(error) => error.strip_backtrace(),
         };
-        assert!(shown.contains(expected), "type_text-1: {shown}");
+        assert!(shown.contains(expected), "type_text-1, type_text-2: {shown}");
     }
 
     // Types of 100,000 levels ended the process by a stack overflow, and those of 3,000 took
@@ -81,6 +111,15 @@ mod tests {
         }
         check(&nested("RunEndEncoded(\"r\": Int32, \"v\": ", 100_000), refused);
         check(&" ".repeat(TEXT_BYTES + 1), refused);
+        // Arrow made the NULL of such a dictionary, or each one of the list, in full.
+        let wide = "would make more than 512 MiB of values at a time";
+        for inner in ["FixedSizeBinary(70000)", "FixedSizeList(1000000000, Int64)"] {
+            check(inner, wide);
+            for open in ["List(", "LargeList(", "Dictionary(Int8, ", "Struct(\"a\": "] {
+                check(&format!("{open}{inner})"), wide);
+            }
+        }
+        check("FixedSizeBinary(16)", "ok");
         // Brackets in names are none.
         check(&nested("Struct(\"(\": ", BRACKETS), "ok");
         check(&nested("Struct(\")\": ", BRACKETS + 1), refused);
