@@ -4,10 +4,10 @@
 //! - Only queries are planned: DataFusion's own statements (COPY, CREATE VIEW, SET, ...) are never
 //!   executed.
 //!
-//! The steps: text to tree (`query_text`), merged columns to expressions (`using_joins`), columns
-//! of outer rows to qualified ones (`query_text::outer_names`), tree to logical plan (DataFusion,
-//! with `tables`, `type_names` and `coerce`), time order (`order`), physical plan (DataFusion, with
-//! the scan).
+//! The steps: text to tree (`query_text`), merged columns to expressions (`using_joins`), aliases
+//! that hide columns from ORDER BY to hidden names (`sort_names`), columns of outer rows to
+//! qualified ones (`query_text::outer_names`), tree to logical plan (DataFusion, with `tables`,
+//! `type_names` and `coerce`), time order (`order`), physical plan (DataFusion, with the scan).
 
 pub(crate) mod query_text;
 mod parameters;
@@ -52,6 +52,7 @@ mod table_reads;
 mod views;
 mod using_joins;
 mod column_counts;
+mod sort_names;
 mod order;
 mod error_positions;
 mod cache;
@@ -105,6 +106,7 @@ use purpose::{Purpose, TargetRows as Rows};
 use query_text::{OutputNames, QueryText, RowLocks, parse_query, qualify_outer_names};
 use rows::stored;
 use set_keys::Keys;
+use sort_names::hide_aliases;
 use table_reads::{check_may_lock, reads_of};
 use tables::{Tables, public_name};
 use using_joins::write_out_joins;
@@ -314,6 +316,7 @@ pub(crate) fn planned_tree(mut tables: Tables<'_>, query: PendingQuery<'_>) -> R
     let tree = tree_of(&mut statement);
     check_columns(sql, &tables, tree)?;
     write_out_joins(sql, &tables, tree, &mut clauses)?;
+    hide_aliases(&tables, &clauses, tree);
     qualify_outer_names(tree);
     let rewritten = rewrite_blocks(sql, tree, clauses, &|name| aggregates.contains(name));
     tables.relations.push(Arc::new(ClauseRelations::new(tables.state, rewritten, aggregates)));

@@ -37,6 +37,11 @@ impl Clauses {
         self.by_select.contains_key(&select)
     }
 
+    /// Returns true if the block with its SELECT at this place has a SAMPLE BY.
+    pub(crate) fn has_sample(&self, select: Location) -> bool {
+        self.by_select.get(&select).is_some_and(|block| block.sample.is_some())
+    }
+
     /// Takes the LATEST ON of a block, to be put back.
     pub(crate) fn take_latest(&mut self, select: Location) -> Option<LatestClause> {
         self.by_select.get_mut(&select)?.latest.take()
