@@ -11,7 +11,7 @@ use std::convert::Infallible;
 use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
-    Expr, Ident, Query, Select, TableFactor, TableWithJoins, VisitMut, VisitorMut,
+    Expr, Ident, Query, Select, SetExpr, TableFactor, TableWithJoins, VisitMut, VisitorMut,
 };
 
 use super::bare_names::alias_of;
@@ -74,8 +74,11 @@ impl Scope {
 
 #[derive(Default)]
 struct Qualifier {
-    /// The SELECTs around a place, the innermost last.
+    /// The SELECTs around a place, the innermost last. That of a query that is a SELECT is around
+    /// its ORDER BY, too.
     scopes: Vec<Scope>,
+    /// True for each query around a place that is a SELECT.
+    are_selects: Vec<bool>,
 }
 
 impl Qualifier {
@@ -101,13 +104,29 @@ impl Qualifier {
 impl VisitorMut for Qualifier {
     type Break = Infallible;
 
+    fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<Infallible> {
+        self.are_selects.push(matches!(query.body.as_ref(), SetExpr::Select(_)));
+        ControlFlow::Continue(())
+    }
+
+    // ORDER BY is visited behind the SELECT.
+    fn post_visit_query(&mut self, _: &mut Query) -> ControlFlow<Infallible> {
+        if self.are_selects.pop() == Some(true) {
+            self.scopes.pop();
+        }
+        ControlFlow::Continue(())
+    }
+
     fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<Infallible> {
         self.scopes.push(Scope::of(select));
         ControlFlow::Continue(())
     }
 
     fn post_visit_select(&mut self, _: &mut Select) -> ControlFlow<Infallible> {
-        self.scopes.pop();
+        // Another SELECT is a side of a set operation, of whose tables ORDER BY sees none.
+        if self.are_selects.last() != Some(&true) {
+            self.scopes.pop();
+        }
         ControlFlow::Continue(())
     }
 
@@ -184,6 +203,18 @@ mod tests {
         check(
             "SELECT 1 FROM t WHERE EXISTS (SELECT 1 FROM u, (SELECT t.x, u.x FROM v) AS q)",
             "SELECT 1 FROM t WHERE EXISTS (SELECT 1 FROM u, (SELECT #.t.x, u.x FROM v) AS q)",
+        );
+        check(
+            "SELECT t.x FROM t ORDER BY (SELECT max(u.x) FROM u WHERE u.t = t.x), t.y",
+            "SELECT t.x FROM t ORDER BY (SELECT max(u.x) FROM u WHERE u.t = #.t.x), t.y",
+        );
+        check(
+            "SELECT (SELECT u.x FROM u ORDER BY t.x, u.y LIMIT 1), t.x FROM t",
+            "SELECT (SELECT u.x FROM u ORDER BY #.t.x, u.y LIMIT 1), t.x FROM t",
+        );
+        check(
+            "SELECT 1 FROM t WHERE EXISTS (SELECT t.x FROM u UNION SELECT t.y FROM v)",
+            "SELECT 1 FROM t WHERE EXISTS (SELECT #.t.x FROM u UNION SELECT #.t.y FROM v)",
         );
     }
 
