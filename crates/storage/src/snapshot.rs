@@ -138,8 +138,8 @@ impl Snapshot {
         Some(bounds.fold(first, |(min, max), (low, high)| (min.min(low), max.max(high))))
     }
 
-    /// Returns true if a commit that changed or removed rows may have left new ones in the memtable:
-    /// without these, a changed row is missing (snapshot-5).
+    /// Returns true if a commit that changed or removed rows may have left new ones in the
+    /// memtable: without these, a changed row is missing (snapshot-5).
     #[must_use]
     pub fn splits_a_change(&self) -> bool {
         let in_memory = self.segments().filter(|run| run.is_in_memory());

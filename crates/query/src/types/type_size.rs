@@ -3,7 +3,7 @@
 //! - type_size-1. The type of a call has at most `TYPE_FIELDS` fields in all its levels, and at
 //!   most `TYPE_DEPTH` levels. A struct that holds a column twice has twice its fields, so that a
 //!   subquery within the next could double them without an end; and types are compared, printed
-//!   and freed by recursion.
+//!   and freed by recursion. A long name counts as several fields: each copy of a type has it.
 //! - type_size-2. The columns of a step of a plan have at most `TYPES_FIELDS` fields within their
 //!   types together.
 
@@ -19,6 +19,8 @@ const TYPE_FIELDS: usize = 1_664;
 /// The maximal number of levels of a type: as many as calls within calls, of which planning takes
 /// a quarter of a second.
 const TYPE_DEPTH: usize = 100;
+/// The bytes of a name that count as one more field.
+const NAME_BYTES: usize = 64;
 /// The maximal number of fields within the types of all columns of a step: each becomes an array,
 /// of a few hundred bytes, where constants are calculated.
 const TYPES_FIELDS: usize = 1 << 16;
@@ -57,12 +59,15 @@ fn check_columns(schema: &DFSchema) -> Result<()> {
 /// Takes the fields within a type from those that are left; false if there are too few, or if the
 /// type has more levels.
 fn fits(ty: &DataType, levels: usize, left: &mut usize) -> bool {
-    let mut inner = |ty: &DataType| match (levels.checked_sub(1), left.checked_sub(1)) {
-        (Some(levels), Some(fewer)) => {
-            *left = fewer;
-            fits(ty, levels, left)
+    let mut named = |name: &str, ty: &DataType| {
+        let weight = 1 + name.len() / NAME_BYTES;
+        match (levels.checked_sub(1), left.checked_sub(weight)) {
+            (Some(levels), Some(fewer)) => {
+                *left = fewer;
+                fits(ty, levels, left)
+            }
+            _ => false,
         }
-        _ => false,
     };
     match ty {
         DataType::List(field)
@@ -70,12 +75,16 @@ fn fits(ty: &DataType, levels: usize, left: &mut usize) -> bool {
         | DataType::LargeList(field)
         | DataType::LargeListView(field)
         | DataType::FixedSizeList(field, _)
-        | DataType::Map(field, _) => inner(field.data_type()),
-        DataType::Struct(fields) => fields.iter().all(|field| inner(field.data_type())),
-        DataType::Union(fields, _) => fields.iter().all(|(_, field)| inner(field.data_type())),
-        DataType::Dictionary(keys, values) => inner(keys) && inner(values),
+        | DataType::Map(field, _) => named("", field.data_type()),
+        DataType::Struct(fields) => {
+            fields.iter().all(|field| named(field.name(), field.data_type()))
+        }
+        DataType::Union(fields, _) => {
+            fields.iter().all(|(_, field)| named(field.name(), field.data_type()))
+        }
+        DataType::Dictionary(keys, values) => named("", keys) && named("", values),
         DataType::RunEndEncoded(ends, values) => {
-            inner(ends.data_type()) && inner(values.data_type())
+            named("", ends.data_type()) && named("", values.data_type())
         }
         _ => true,
     }
@@ -113,6 +122,18 @@ mod tests {
             let message = error.to_string();
             assert!(message.contains("more than 1664 fields"), "type_size-1: {message}");
         }
+    }
+
+    // A name of 4 MB was copied with each of 1,664 fields.
+    #[test]
+    fn long_names_count_as_fields() {
+        let named = |bytes: usize| {
+            let field = Field::new("x".repeat(bytes), DataType::Int64, true);
+            check_type("struct", &DataType::Struct(Fields::from(vec![field])))
+        };
+        named(100_000).unwrap();
+        let error = named(110_000).unwrap_err();
+        assert!(error.to_string().contains("more than 1664 fields"), "type_size-1: {error}");
     }
 
     #[test]

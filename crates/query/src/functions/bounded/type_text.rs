@@ -3,8 +3,8 @@
 //! - type_text-1. The text has at most `TEXT_BYTES` bytes and `BRACKETS` brackets within each other
 //!   before Arrow sees it: Arrow parses, compares and drops types by recursion, and writes the name
 //!   of each level into that of the one above it.
-//! - type_text-2. No part of the type has a fixed width of more than `SYMBOL_BYTES`: Arrow makes one
-//!   such value for a dictionary of NULL, or for each NULL of a list.
+//! - type_text-2. No part of the type has a fixed width of more than `SYMBOL_BYTES`: Arrow makes
+//!   one such value for a dictionary of NULL, or for each NULL of a list.
 
 use datafusion::arrow::datatypes::DataType;
 use datafusion::common::{Result, ScalarValue};
