@@ -34,6 +34,7 @@ mod declared;
 mod recursive;
 mod empty_subqueries;
 mod safe_filter_pushdown;
+mod expansion;
 mod hidden_parts;
 mod merged_lists;
 mod safe_simplification;

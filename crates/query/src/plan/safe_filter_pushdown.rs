@@ -6,6 +6,7 @@
 //!   rows.
 //! - A comparison with the constant NULL is false. Of `x > NULL AND x > 1`, which it has where the
 //!   column of a subquery is NULL, DataFusion keeps the second one as the most restrictive.
+//! - A condition that would grow too much stays above a projection or an aggregate (`expansion`).
 //!
 //! DataFusion moves only conditions on group keys, and takes one without columns for such a one.
 
@@ -19,6 +20,8 @@ use datafusion::logical_expr::{
 };
 use datafusion::optimizer::OptimizerConfig;
 use datafusion::optimizer::optimizer::{ApplyOrder, OptimizerRule};
+
+use super::expansion::Growth;
 
 /// The name of DataFusion's rule.
 pub(super) const PUSH_DOWN_FILTER: &str = "push_down_filter";
@@ -45,13 +48,18 @@ impl OptimizerRule for SafeFilterPushdown {
     ) -> Result<Transformed<LogicalPlan>> {
         let LogicalPlan::Filter(filter) = plan else { return self.inner.rewrite(plan, config) };
         let filter = without_null(merged(filter)?)?;
-        let is_kept = |condition: &Expr| stays_above(condition, &filter.input);
-        if !split_conjunction(&filter.predicate).into_iter().any(is_kept) {
+        let Filter { predicate, input, .. } = &filter;
+        let mut growth = Growth::below(input, predicate);
+        let is_kept = |condition: &Expr| stays_above(condition, input) || !growth.takes(condition);
+        let are_kept = split_conjunction(predicate).into_iter().map(is_kept).collect::<Vec<bool>>();
+        if !are_kept.contains(&true) {
             return self.inner.rewrite(LogicalPlan::Filter(filter), config);
         }
         let Filter { predicate, input, .. } = filter;
-        let (kept, moved): (Vec<_>, Vec<_>) =
-            split_conjunction_owned(predicate).into_iter().partition(|it| stays_above(it, &input));
+        let (mut kept, mut moved) = (Vec::new(), Vec::new());
+        for (condition, is_kept) in split_conjunction_owned(predicate).into_iter().zip(are_kept) {
+            if is_kept { kept.push(condition) } else { moved.push(condition) }
+        }
         let kept = conjunction(kept).expect("there is one");
         let filtered = |input: LogicalPlan| -> Result<LogicalPlan> {
             Ok(LogicalPlan::Filter(Filter::try_new(kept, Arc::new(input))?))

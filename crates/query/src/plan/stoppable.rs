@@ -20,6 +20,7 @@ use datafusion::physical_plan::ExecutionPlan;
 use super::barriers::with_barriers;
 use super::distinct_counts::{AGGREGATE_STATISTICS, DistinctCounts};
 use super::empty_unions::{EmptyUnions, PROPAGATE_EMPTY};
+use super::expansion::{ELIMINATE_OUTER_JOIN, NearOuterJoins};
 use super::final_forms::FinalForms;
 use super::float_joins::FloatJoinKeys;
 use super::large_limits::{LargeLimits, PUSHDOWN_SORT};
@@ -47,6 +48,10 @@ pub(crate) fn optimizer_rules() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
     let replaced = |rule: Arc<dyn OptimizerRule + Send + Sync>| {
         if rule.name() == PUSH_DOWN_FILTER {
             return Arc::new(SafeFilterPushdown { inner: rule })
+                as Arc<dyn OptimizerRule + Send + Sync>;
+        }
+        if rule.name() == ELIMINATE_OUTER_JOIN {
+            return Arc::new(NearOuterJoins { inner: rule })
                 as Arc<dyn OptimizerRule + Send + Sync>;
         }
         if [EXTRACT_EQUIJOIN, ELIMINATE_CROSS_JOIN].contains(&rule.name()) {

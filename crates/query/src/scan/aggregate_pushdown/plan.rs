@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use datafusion::arrow::datatypes::{DataType, SchemaRef};
 use datafusion::common::Result;
+use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::datasource::source::DataSourceExec;
 use datafusion::physical_expr::aggregate::AggregateFunctionExpr;
 use datafusion::physical_expr::expressions::{CastExpr, Column as ColumnExpr, Literal};
@@ -30,6 +31,9 @@ const SLOTS_FREE: usize = 4_096;
 /// The values that a worker reads in about the time in which another thread is woken and has
 /// answered, some tens of microseconds.
 const VALUES_PER_WORKER: usize = 128 << 10;
+/// The maximal number of nodes of a key or an argument whose columns are replaced. Those that can
+/// be pushed down have few; others would double with each projection that uses a column twice.
+const REPLACED_NODES: usize = 256;
 
 /// The keys and aggregates of an aggregate over the columns of a scan, whatever the scan reads.
 #[derive(Debug)]
@@ -64,12 +68,16 @@ impl AggregateSpec {
         if !is_plain(last) || !is_plain(partial) || partial.aggr_expr().is_empty() {
             return Ok(None);
         }
-        let keys = partial.group_expr().expr().iter().map(|(key, _)| input.over_scan(key));
+        let mut keys = Vec::new();
+        for (key, _) in partial.group_expr().expr() {
+            let Some(key) = input.over_scan(key)? else { return Ok(None) };
+            keys.push(key);
+        }
         let mut calls = Vec::new();
         for function in partial.aggr_expr() {
             let args = function.expressions();
             let [arg] = args.as_slice() else { return Ok(None) };
-            let arg = input.over_scan(arg)?;
+            let Some(arg) = input.over_scan(arg)? else { return Ok(None) };
             calls.push(AggregateCall { function: Arc::clone(function), arg });
         }
         let by = partial.group_expr().expr().iter().map(|(_, name)| name.as_str());
@@ -79,8 +87,7 @@ impl AggregateSpec {
             by.collect::<Vec<_>>().join(", "),
             names.collect::<Vec<_>>().join(", ")
         );
-        let (keys, schema) = (keys.collect::<Result<_>>()?, last.schema());
-        Ok(Some(AggregateSpec { keys, calls, schema, text }))
+        Ok(Some(AggregateSpec { keys, calls, schema: last.schema(), text }))
     }
 }
 
@@ -268,11 +275,27 @@ impl Input<'_> {
         Some(Input { source: source.downcast_ref::<ScanSource>()?, projections })
     }
 
-    /// Returns an expression of the aggregate over the columns of the scan.
-    fn over_scan(&self, expr: &Arc<dyn PhysicalExpr>) -> Result<Arc<dyn PhysicalExpr>> {
-        let mut projections = self.projections.iter();
-        projections.try_fold(Arc::clone(expr), |expr, it| it.unproject_expr(&expr))
+    /// Returns an expression of the aggregate over the columns of the scan; `None` if it is large.
+    fn over_scan(&self, expr: &Arc<dyn PhysicalExpr>) -> Result<Option<Arc<dyn PhysicalExpr>>> {
+        let mut expr = Arc::clone(expr);
+        for projection in &self.projections {
+            if !is_small(&expr)? {
+                return Ok(None);
+            }
+            expr = projection.unproject_expr(&expr)?;
+        }
+        Ok(Some(expr))
     }
+}
+
+fn is_small(expr: &Arc<dyn PhysicalExpr>) -> Result<bool> {
+    let mut nodes = 0;
+    expr.apply(|_| {
+        nodes += 1;
+        let is_small = nodes <= REPLACED_NODES;
+        Ok(if is_small { TreeNodeRecursion::Continue } else { TreeNodeRecursion::Stop })
+    })?;
+    Ok(nodes <= REPLACED_NODES)
 }
 
 /// A builder of the plan's reads and folds.
