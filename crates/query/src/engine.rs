@@ -660,6 +660,9 @@ fn session_config(engine: &EngineOptions) -> SessionConfig {
     // It takes an alias for the group key of its name, and keeps only the groups of a LIMIT below
     // windows that need all of them (docs/upstream/limits-of-groups.md).
     options.optimizer.enable_topk_aggregation = false;
+    // Fields of structs are read by no scan: no column is one. The rule makes a copy of the struct
+    // for each field that is used, at each of some subqueries within each other.
+    options.optimizer.enable_leaf_expression_pushdown = false;
     // LIMIT, LATEST ON and joins in time use the order of subqueries.
     options.sql_parser.enable_subquery_sort_elimination = false;
     // The logical and the physical plan differ in the nullability of `b IS TRUE`, and, for a union
