@@ -10,6 +10,7 @@ pub(crate) mod casts;
 pub(crate) mod aggregate_cast_names;
 pub(crate) mod list_types;
 pub(crate) mod type_size;
+pub(crate) mod expression_size;
 pub(crate) mod list_texts;
 pub(crate) mod decimal_constants;
 pub(crate) mod decimals;

@@ -280,6 +280,7 @@ fn clause_condition(what: &ClauseProblem) -> Condition {
         | ClauseProblem::ValuesTooLarge { .. }
         | ClauseProblem::TypeTooLarge { .. }
         | ClauseProblem::TypesTooLarge { .. }
+        | ClauseProblem::ExpressionTooLarge { .. }
         | ClauseProblem::TypeText { .. }
         | ClauseProblem::FrameTooLarge { .. }
         | ClauseProblem::TextsTooLong { .. }

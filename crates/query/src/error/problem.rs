@@ -259,6 +259,15 @@ pub enum ClauseProblem {
         /// The limit.
         fields: usize,
     },
+    /// An expression is too large when its parts are repeated.
+    #[error(
+        "an expression has more than {nodes} parts: COALESCE, NVL and BETWEEN repeat what is \
+         within them; use a subquery for the inner ones"
+    )]
+    ExpressionTooLarge {
+        /// The limit.
+        nodes: usize,
+    },
     /// The text of a type is too long, or nested too deep.
     #[error("`{function}` takes a type of at most {bytes} bytes with brackets {brackets} deep")]
     TypeText {

@@ -13,11 +13,13 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
+use datafusion::common::tree_node::Transformed;
 use datafusion::common::{Result, qualified_name};
 use datafusion::logical_expr::{Expr, Filter, LogicalPlan, Projection};
 use datafusion::optimizer::OptimizerConfig;
 use datafusion::optimizer::optimizer::{ApplyOrder, OptimizerRule};
+
+use crate::types::expression_size::nodes_of;
 
 /// The maximal number of nodes of a filter that has grown: planning some hundreds of such filters
 /// takes seconds, and some hundred megabytes.
@@ -131,17 +133,6 @@ fn bare(expr: &Expr) -> &Expr {
         Expr::Alias(alias) => bare(&alias.expr),
         expr => expr,
     }
-}
-
-/// Returns the number of nodes of an expression, at least one.
-pub(super) fn nodes_of(expr: &Expr) -> usize {
-    let mut nodes = 0;
-    let counted = expr.apply(|_| {
-        nodes += 1;
-        Ok(TreeNodeRecursion::Continue)
-    });
-    counted.expect("counting does not fail");
-    nodes
 }
 
 #[cfg(test)]

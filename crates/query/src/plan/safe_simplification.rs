@@ -4,7 +4,8 @@
 //! - A float is compared with 0 in place of -0, and a list of floats with a zero has both zeros:
 //!   DataFusion compares constants by their bits.
 //! - A boolean CASE or COALESCE with a part that may fail stays a CASE, which evaluates that part
-//!   for its rows only; DataFusion makes AND and OR of it.
+//!   for its rows only; DataFusion makes AND and OR of it. So does one that would be large then
+//!   (expression_size-2).
 //! - `x % 1` and `x * 0` of decimals are calculated. DataFusion makes 0 of the first, although it
 //!   is the fraction, and gives the second the digits of the zero.
 //! - A minus is not the complement of bits: `x & -x` and `-(x | y)` are calculated.
@@ -29,6 +30,7 @@ use datafusion::optimizer::optimizer::{ApplyOrder, OptimizerRule};
 use super::coerce::compares;
 use super::hidden_parts::{Kind, hidden_case, hide, is_hidden, shown};
 use super::merged_lists::separated_lists;
+use crate::types::expression_size::{check_written_out, is_large_as_conditions};
 
 /// The name of DataFusion's rule.
 pub(super) const SIMPLIFY: &str = "simplify_expressions";
@@ -54,6 +56,7 @@ impl OptimizerRule for SafeSimplification {
         config: &dyn OptimizerConfig,
     ) -> Result<Transformed<LogicalPlan>> {
         let is_aggregate = matches!(plan, LogicalPlan::Aggregate(_));
+        check_written_out(&plan)?;
         let hidden = with_hidden_parts(plan)?;
         let simplified = hidden.transform_data(|plan| self.inner.rewrite(plan, config))?;
         simplified.transform_data(|plan| {
@@ -140,7 +143,7 @@ fn hidden_part(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
             }
             Ok(Transformed::new_transformed(Expr::Negative(inner), is_of_bits))
         }
-        Expr::Case(case) if evaluates_some(&case, schema) => {
+        Expr::Case(case) if evaluates_some(&case, schema) || is_too_large(&case, schema) => {
             let is_nullable = Expr::Case(case.clone()).nullable(schema)?;
             Ok(Transformed::yes(hidden_case(case, is_nullable)))
         }
@@ -272,6 +275,14 @@ fn evaluates_some(case: &Case, schema: &DFSchema) -> bool {
     let mut parts = conditions.chain(values);
     let has_columns = cases.iter().any(|(when, _)| when.any_column_refs());
     has_columns && (first.is_volatile() || parts.any(|part| may_fail(part)))
+}
+
+/// Returns true for a boolean CASE that would be too large without CASE.
+fn is_too_large(case: &Case, schema: &DFSchema) -> bool {
+    let Case { expr: None, when_then_expr: cases, .. } = case else { return false };
+    let is_boolean =
+        |(_, then): &(Box<Expr>, Box<Expr>)| matches!(then.get_type(schema), Ok(DataType::Boolean));
+    is_large_as_conditions(case) && cases.first().is_some_and(is_boolean)
 }
 
 /// Returns the CASE that the simplifier makes of a call, if it is boolean and evaluates a part for

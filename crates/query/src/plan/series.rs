@@ -24,6 +24,7 @@ use crate::error::TextProblem;
 use crate::functions::{SCALARS, bounded};
 use crate::plan::coerce::converted;
 use crate::types::coercion::bad_text;
+use crate::types::expression_size::check_constant;
 use crate::types::interval_text::{IntervalUnit, parse_interval_text};
 use crate::types::literal::value_of_text;
 
@@ -124,6 +125,7 @@ fn constant(state: &SessionState, name: &str, arg: Expr) -> Result<ScalarValue> 
         .build();
     let simplifier = ExprSimplifier::new(context);
     let arg = converted(arg, &schema)?;
+    check_constant(&arg)?;
     let arg = simplifier.simplify(simplifier.coerce(arg, &schema)?)?;
     match arg {
         Expr::Literal(value, _) => Ok(value),

@@ -28,6 +28,7 @@ use crate::sql::select_rewrite::{RewrittenClause, clause_number, is_time_join};
 use crate::timeseries::asof_clause::time_join;
 use crate::timeseries::designated::in_order_of;
 use crate::timeseries::latest_clause::latest;
+use crate::types::expression_size::check_constant;
 use crate::types::literal::integer_of;
 use sample::sampled;
 
@@ -68,6 +69,7 @@ impl ClauseRelations {
     ) -> Result<Option<ScalarValue>> {
         let schema = DFSchema::empty();
         let expr = context.sql_to_expr(expr, &schema)?;
+        check_constant(&expr)?;
         let simplifier = ExprSimplifier::new(self.simplify.clone());
         let expr = bound_expr(simplifier.coerce(expr, &schema)?, &Arc::new(schema))?;
         let expr = simplifier.simplify(expr)?;
