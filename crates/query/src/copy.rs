@@ -240,13 +240,30 @@ impl Engine {
             }
         };
         let job = job.map_err(|error| placed(sql, error))?;
-        if !waits && !self.bulk().ends_with_its_statement() {
+        if !self.waits(waits) {
             let id = job.id().to_owned();
             job.detach();
             return copy_queued(&id);
         }
         let (id, outcome) = wait(job, stop).await?;
         copied(&id, &outcome.map_err(|error| placed(sql, error))?)
+    }
+
+    /// Returns the columns of the answer to a COPY; `None` if it needs a connection.
+    pub(crate) fn copy_columns(&self, copy: &Copy) -> Result<Option<SchemaRef>> {
+        let waits = match copy {
+            Copy::Cancel { .. } => return Ok(Some(copy_canceled("", "")?.schema())),
+            Copy::Import { from: CopyPlace::File(_), options, .. }
+            | Copy::Export { to: CopyPlace::File(_), options, .. } => self.waits(options.wait),
+            Copy::Import { .. } | Copy::Export { .. } => return Ok(None),
+        };
+        let answer = if waits { copied("", &BulkOutcome::default()) } else { copy_queued("") };
+        Ok(Some(answer?.schema()))
+    }
+
+    /// Returns true if a COPY with or without the option `wait` waits for its job.
+    fn waits(&self, option: bool) -> bool {
+        option || self.bulk().ends_with_its_statement()
     }
 
     /// The query for the rows of an export, and its name for messages.

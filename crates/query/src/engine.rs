@@ -376,12 +376,14 @@ impl Engine {
             Statement::ChangeRows(change) => {
                 self.describe_change(&sql, change, parameters, &begun).await
             }
-            _ => Ok(Described {
-                columns: None,
-                designated: None,
-                parameters: vec![None; count],
-                untyped: Vec::new(),
-            }),
+            other => {
+                let columns = match &other {
+                    Statement::Copy(copy) => self.copy_columns(copy)?,
+                    _ => None,
+                };
+                let (parameters, untyped) = (vec![None; count], Vec::new());
+                Ok(Described { columns, designated: None, parameters, untyped })
+            }
         }
     }
 

@@ -4,6 +4,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
+use datafusion::arrow::datatypes::Schema;
 use futures::TryStreamExt;
 use tidegate_platform::SimDisk;
 use tidegate_query::{
@@ -18,6 +19,8 @@ use crate::fixture::{
 };
 
 const ID: &str = "00000000000000ab";
+/// The columns of the answer to a COPY that waits.
+const WAITED: &str = "id status rows_handled rows_imported errors";
 
 /// Files in memory: each job ends at once.
 #[derive(Clone, Debug, Default)]
@@ -184,6 +187,44 @@ fn a_copy_that_does_not_wait_lets_its_job_go_on() {
         let (engine, files) = engine().await?;
         assert_eq!(outcome(&engine, "COPY t FROM 'a.csv'").await, ID);
         assert_eq!(files.recorded().calls, ["import t [] from a.csv: ", "detached"]);
+        Ok::<(), TestError>(())
+    });
+}
+
+/// Returns the names of the columns of an answer, and of its description.
+async fn described(engine: &Engine, sql: &str) -> Result<(String, String), TestError> {
+    let names = |schema: &Schema| {
+        let names = schema.fields().iter().map(|field| field.name().as_str());
+        names.collect::<Vec<_>>().join(" ")
+    };
+    let described = engine.describe(sql, &[], &StatementOptions::default()).await?;
+    let described = described.columns.map_or("none".to_owned(), |schema| names(&schema));
+    match engine.execute(sql).await? {
+        Answer::Rows { schema, .. } => Ok((described, names(&schema))),
+        Answer::Done { .. } => Ok((described, "none".to_owned())),
+    }
+}
+
+#[test]
+fn a_copy_answers_the_columns_that_it_is_described_with() {
+    on_runtime(async {
+        let (engine, files) = engine().await?;
+        for (sql, ends_with_statement, expected) in [
+            ("COPY t FROM 'a.csv'", false, "id"),
+            ("COPY t FROM 'a.csv' WITH (WAIT)", false, WAITED),
+            ("COPY t FROM 'a.csv'", true, WAITED),
+            ("COPY t TO 'a.csv' WITH (FORMAT csv)", false, "id"),
+            ("COPY (SELECT a FROM t) TO 'a.csv' WITH (FORMAT csv, WAIT)", false, WAITED),
+            ("COPY '00000000000000ab' CANCEL", false, "id status"),
+        ] {
+            files.recorded().ends_with_statement = ends_with_statement;
+            let found = described(&engine, sql).await?;
+            assert_eq!(found, (expected.to_owned(), expected.to_owned()), "{sql}");
+        }
+        for sql in ["COPY t FROM STDIN", "COPY t TO STDOUT"] {
+            let described = engine.describe(sql, &[], &StatementOptions::default()).await?;
+            assert!(described.columns.is_none(), "{sql}");
+        }
         Ok::<(), TestError>(())
     });
 }

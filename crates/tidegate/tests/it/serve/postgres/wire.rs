@@ -203,6 +203,43 @@ fn a_fetch_behind_the_last_row_describes_its_columns() {
     server.stop();
 }
 
+// A COPY between a file and a table answers a row, and was described as a statement without one:
+// drivers ended with an error after the rows had been imported.
+#[test]
+fn a_copy_of_a_file_describes_the_columns_of_its_answer() {
+    let world = World::new();
+    std::fs::create_dir_all(world.path("db/import")).unwrap();
+    world.file("db/import/n.csv", "n\n1\n2\n");
+    let server = Server::start_with(&world, &["pg.auth_methods=trust"]);
+    assert_eq!(server.exec("CREATE TABLE n (n INT)").status, 200);
+    let step = |sql: &str| {
+        let parse = [b"\0", sql.as_bytes(), b"\0\0\0"].concat();
+        let parts = [
+            (b'P', &parse[..]),
+            (b'D', b"S\0"),
+            (b'B', b"\0\0\0\0\0\0\0\0"),
+            (b'D', b"P\0"),
+            (b'E', b"\0\0\0\0\0"),
+            (b'S', b""),
+        ];
+        parts.map(|(tag, body)| message(tag, body)).concat()
+    };
+    let bytes = [
+        start("admin"),
+        step("COPY n FROM 'n.csv' WITH (HEADER, WAIT)"),
+        step("COPY n TO 'a.csv' WITH (FORMAT csv, WAIT)"),
+        step("COPY n TO 'b.csv' WITH (FORMAT csv)"),
+        step("COPY '00000000000000ab' CANCEL"),
+        message(b'X', b""),
+    ];
+    let answer = answer(open(&server), &bytes.concat());
+    let tags = tags(&answer);
+    let (_, behind) = tags.split_once('Z').expect("the login succeeds");
+    assert_eq!(behind, "1tT2TDCZ".repeat(4), "{}", String::from_utf8_lossy(&answer));
+    assert_eq!(server.count("n"), Some(2), "one import");
+    server.stop();
+}
+
 #[test]
 fn too_many_connections_are_told_and_administrators_get_in() {
     let world = World::new();
