@@ -21,6 +21,7 @@ use crate::reject::RejectLog;
 use crate::scatter::SpillPolicy;
 use crate::shares::Shares;
 use crate::tally::Tallies;
+use crate::target_schema::TargetSchema;
 
 /// The assumed bytes of text of a row, beside its fixed bytes; only for the size of column buffers.
 const TEXT_GUESS_BYTES: u64 = 128;
@@ -104,17 +105,17 @@ impl ImportContext<'_> {
     }
 
     /// Begins the transaction: on the existing table, or on a new one of this schema.
-    pub(crate) fn begin(&self, existing: bool, schema: &Schema) -> Result<ImportTxn> {
-        let name = &self.options.table;
+    pub(crate) fn begin(&self, target: &TargetSchema) -> Result<ImportTxn> {
+        let (name, schema) = (&self.options.table, &target.schema);
         // No table of the database has this name, and none is created: nothing is committed.
         let elsewhere = format!("pg_temp.{name}");
-        let target = match (existing, &self.options.existing) {
+        let target = match (target.table, &self.options.existing) {
             (_, Existing::Elsewhere(schema)) => {
                 ImportTarget::New { name: &elsewhere, schema: Schema::clone(schema) }
             }
-            (true, _) => ImportTarget::Existing(name),
-            (false, Existing::Replace) => ImportTarget::Replacing { name, schema: schema.clone() },
-            (false, _) => ImportTarget::New { name, schema: schema.clone() },
+            (Some(table), _) => ImportTarget::Known { name, table, columns: schema.columns() },
+            (None, Existing::Replace) => ImportTarget::Replacing { name, schema: schema.clone() },
+            (None, _) => ImportTarget::New { name, schema: schema.clone() },
         };
         Ok(self.database.begin_import(target)?)
     }

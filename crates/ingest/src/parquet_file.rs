@@ -91,7 +91,7 @@ pub(crate) fn read(
     let mut times = TimeFormats::sample(&files, &target.schema, context.options)?;
     notes.append(&mut times.notes);
     let plan = plan(&files, &layout, &target.schema);
-    let txn = context.begin(target.exists, &target.schema)?;
+    let txn = context.begin(&target)?;
     let (buckets, spill) = context.buckets(&txn, BucketSetup { plan, layout: layout.clone() })?;
     context.progress.set_bytes_total(files.iter().map(|file| file.source.bytes()).sum());
     phases.end(Phase::Setup);

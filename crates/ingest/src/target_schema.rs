@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use tidegate_model::schema::same_name;
-use tidegate_model::{Column, ColumnType, PartitionUnit, Schema, TimeUnit};
+use tidegate_model::{Column, ColumnType, PartitionUnit, Schema, TableId, TimeUnit};
 use tidegate_storage::Database;
 
 use crate::error::{Error, Result};
@@ -18,22 +18,31 @@ use crate::timestamp::TimestampFormat;
 pub(crate) struct TargetSchema {
     pub(crate) schema: Schema,
     pub(crate) exists: bool,
+    /// The table of the database that has this schema.
+    pub(crate) table: Option<TableId>,
 }
 
-/// The schema of the table, if it exists; the options of the caller must agree with it.
-pub(crate) fn existing_schema(
+/// A table that exists.
+pub(crate) struct ExistingTable {
+    pub(crate) schema: Schema,
+    /// `None` for a table that is not one of the database.
+    pub(crate) id: Option<TableId>,
+}
+
+/// The table of the import, if it exists; the options of the caller must agree with its schema.
+pub(crate) fn existing_table(
     database: &Database,
     options: &ImportOptions,
-) -> Result<Option<Schema>> {
-    let existing_table = match &options.existing {
+) -> Result<Option<ExistingTable>> {
+    let found = match &options.existing {
         Existing::Replace => return Ok(None),
-        Existing::Elsewhere(schema) => Ok((options.table.clone(), Arc::clone(schema))),
+        Existing::Elsewhere(schema) => Ok((options.table.clone(), Arc::clone(schema), None)),
         Existing::Add | Existing::Require => database
             .snapshot(&options.table)
-            .map(|snapshot| (snapshot.name.clone(), Arc::clone(&snapshot.schema))),
+            .map(|it| (it.name.clone(), Arc::clone(&it.schema), Some(it.table))),
     };
-    let (table, schema) = match existing_table {
-        Ok(existing_table) => existing_table,
+    let (table, schema, id) = match found {
+        Ok(found) => found,
         Err(tidegate_storage::Error::NoSuchTable { .. }) if options.existing == Existing::Add => {
             return Ok(None);
         }
@@ -61,7 +70,7 @@ pub(crate) fn existing_schema(
             return Err(Error::NotASymbol { name: column.name.clone(), ty: column.ty });
         }
     }
-    Ok(Some(Schema::clone(&schema)))
+    Ok(Some(ExistingTable { schema: Schema::clone(&schema), id }))
 }
 
 fn check_same_columns(own: &[Column], given: &[(String, ColumnType)], table: &str) -> Result<()> {

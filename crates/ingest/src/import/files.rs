@@ -29,7 +29,7 @@ use crate::sniff::{
     self, Dialect, Evidence, FirstLine, Header, HeaderDecision, Inferred, Like, LineEnd, Look,
     NoTimes, Orders, SniffError, SniffOptions, Surroundings,
 };
-use crate::target_schema::{TargetSchema, existing_schema, new_schema, require_designated};
+use crate::target_schema::{TargetSchema, existing_table, new_schema, require_designated};
 use crate::timestamp::TimestampFormat;
 
 /// The decisions on how all files are read.
@@ -74,7 +74,7 @@ struct Files<'a> {
 /// Sniffs all files, and decides on the table's columns and on how each file is read.
 pub(super) fn prepare(context: &ImportContext<'_>, inputs: &[SampledFile]) -> Result<Reading> {
     let options = context.options;
-    let existing = existing_schema(context.database, options)?;
+    let existing = existing_table(context.database, options)?;
     // A file without rows gives no evidence for the others.
     let first = (inputs.iter().position(|file| !file.has_one_line()))
         .or_else(|| inputs.iter().position(|file| !file.is_empty()))
@@ -85,7 +85,8 @@ pub(super) fn prepare(context: &ImportContext<'_>, inputs: &[SampledFile]) -> Re
         _ => None,
     };
     let exists = existing.is_some();
-    let expected = existing.or(given);
+    let table = existing.as_ref().and_then(|existing| existing.id);
+    let expected = existing.map(|existing| existing.schema).or(given);
     let first_line = first_line(inputs);
     let mut files = Files { context, inputs, first, first_line, looks: Vec::new() };
     files.look_at_all(expected.as_ref())?;
@@ -112,7 +113,7 @@ pub(super) fn prepare(context: &ImportContext<'_>, inputs: &[SampledFile]) -> Re
     notes.extend(capped(of_columns, "columns"));
     let Look { dialect, names, .. } = files.looks[first].clone();
     let Dialect { null_text, has_header, .. } = dialect;
-    let target = TargetSchema { schema, exists };
+    let target = TargetSchema { schema, exists, table };
     Ok(Reading {
         target,
         files: text_files,

@@ -34,7 +34,7 @@ pub(super) fn read(
         files::prepare(context, &inputs).map_err(|error| explained(context, &inputs, error))?;
     let layout = context.layout(&target.schema);
     let plan = plan(&inputs, &files, &layout, &formats, &target.schema);
-    let txn = context.begin(target.exists, &target.schema)?;
+    let txn = context.begin(&target)?;
     let (buckets, spill) = context.buckets(&txn, BucketSetup { plan, layout: layout.clone() })?;
     context.progress.set_bytes_total(total_bytes(&inputs));
     phases.end(Phase::Setup);

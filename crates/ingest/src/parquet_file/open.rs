@@ -14,7 +14,7 @@ use crate::options::{ColumnSource, DialectOptions, Header, ImportOptions, Quote}
 use crate::parquet_flaw::Flaw;
 use crate::shares::Shares;
 use crate::sniff::{Dialect, FirstLine, LineEnd, SniffOptions, Sniffed, map_columns};
-use crate::target_schema::{TargetSchema, existing_schema, new_schema, require_designated};
+use crate::target_schema::{TargetSchema, existing_table, new_schema, require_designated};
 use crate::timestamp::{EpochUnit, TimestampFormat};
 
 use super::columns::{self, ColumnCast, plain_type};
@@ -41,10 +41,11 @@ pub(super) fn open(context: &ImportContext<'_>, opened: &[Arc<dyn DiskFile>]) ->
     let loaded =
         opened.iter().map(|file| load(file, context.progress)).collect::<Result<Vec<_>>>()?;
     check_skipped(&loaded, options)?;
-    let existing = existing_schema(context.database, options)?;
+    let existing = existing_table(context.database, options)?;
     let exists = existing.is_some();
+    let table = existing.as_ref().and_then(|existing| existing.id);
     let schema = match existing {
-        Some(schema) => schema,
+        Some(existing) => existing.schema,
         None => {
             let first = loaded.first().expect("there is a file");
             let columns = match &options.columns {
@@ -63,7 +64,7 @@ pub(super) fn open(context: &ImportContext<'_>, opened: &[Arc<dyn DiskFile>]) ->
         files.push(with_columns(file, &sources, &schema, options)?);
     }
     notes.extend(unused_options(options));
-    Ok(Opened { target: TargetSchema { schema, exists }, files, notes })
+    Ok(Opened { target: TargetSchema { schema, exists, table }, files, notes })
 }
 
 /// Checks that each column to be left out is in one of the files.

@@ -184,6 +184,57 @@ fn a_refused_commit_names_the_reason_and_changes_nothing() {
     }
 }
 
+// A symbol column that was dropped between the look at the columns and the begin of the import had
+// no dictionary: the import panicked at its first symbol.
+#[test]
+fn an_import_of_columns_that_have_changed_meanwhile_is_refused_at_once() {
+    let cases: [(&[Step], &str); 4] = [
+        (&[Step::DropColumn("t", "host")], "column `host` of table `t` was dropped meanwhile"),
+        (
+            &[Step::DropColumn("t", "host"), Step::AddColumn("t", "host", ColumnType::Symbol)],
+            "column `host` of table `t` was dropped meanwhile",
+        ),
+        (&[Step::Drop(vec!["t"]), Step::Create("t")], "table `t` was dropped meanwhile"),
+        (&[Step::Drop(vec!["t"])], "table `t` does not exist"),
+    ];
+    for (meanwhile, expected) in cases {
+        let (_, database) = new_database();
+        Step::Create("t").run(&database).unwrap();
+        let known = database.snapshot("t").unwrap();
+        for step in meanwhile {
+            step.run(&database).unwrap();
+        }
+        let (table, columns) = (known.table, known.schema.columns());
+        let target = ImportTarget::Known { name: "t", table, columns };
+        let error = database.begin_import(target).unwrap_err();
+        assert_eq!(error.to_string(), expected);
+        assert_eq!(error.class(), Class::Caller);
+    }
+}
+
+#[test]
+fn columns_that_an_import_does_not_know_may_come_and_go() {
+    let (_, database) = new_database();
+    Step::Create("t").run(&database).unwrap();
+    let known = database.snapshot("t").unwrap();
+    for step in [
+        Step::AddColumn("t", "tag", ColumnType::Symbol),
+        Step::DropColumn("t", "tag"),
+        Step::AddColumn("t", "more", ColumnType::Varchar),
+    ] {
+        step.run(&database).unwrap();
+    }
+    let (table, columns) = (known.table, known.schema.columns());
+    let target = ImportTarget::Known { name: "t", table, columns };
+    let txn = database.begin_import(target).unwrap();
+    let host = known.schema.find("host").unwrap().id;
+    assert_eq!(txn.intern(host, &[b"x"]).unwrap(), [SymbolId(0)]);
+    let segments = write(&txn, &ROWS).unwrap();
+    Step::DropColumn("t", "more").run(&database).unwrap();
+    txn.commit(segments).unwrap();
+    assert_eq!(database.snapshot("t").unwrap().rows().0, 3);
+}
+
 #[test]
 fn an_import_goes_on_while_its_table_is_renamed_and_extended() {
     let (disk, database) = new_database();

@@ -44,6 +44,16 @@ use crate::wal::CommitOutcome;
 pub enum ImportTarget<'a> {
     /// A table, by its name in any case.
     Existing(&'a str),
+    /// A table that the caller has looked at: rows are made for the columns of that time, which are
+    /// needed until the commit. Others may be added and dropped meanwhile.
+    Known {
+        /// The name.
+        name: &'a str,
+        /// The table that had the name.
+        table: TableId,
+        /// Its columns.
+        columns: &'a [Column],
+    },
     /// A table that the commit creates.
     New {
         /// The name.
@@ -113,14 +123,18 @@ impl ImportTxn {
         let replaces = matches!(target, ImportTarget::Replacing { .. });
         match target {
             ImportTarget::Existing(name) => {
-                let opened = database.committed().with_tables(&[name], &|found| {
-                    found[0].check_takes_rows()?;
-                    found[0].check_readable(database.options.sync_threads)?;
-                    open(&found[0])
-                })?;
+                let opened = open_named(database, name)?;
                 let manifest = &opened.table.manifest;
                 let (as_of, needed) = (manifest.seq_txn, manifest.schema.columns().to_vec());
                 ImportTxn::begin_in(database, opened, as_of, needed)
+            }
+            ImportTarget::Known { name, table, columns } => {
+                let opened = open_named(database, name)?;
+                if opened.table.id() != table {
+                    return Err(Error::TableDropped { table: name.to_owned() });
+                }
+                let as_of = opened.table.manifest.seq_txn;
+                ImportTxn::begin_in(database, opened, as_of, columns.to_vec())
             }
             ImportTarget::New { name, schema } | ImportTarget::Replacing { name, schema } => {
                 check_name(name)?;
@@ -466,6 +480,14 @@ impl ImportTxn {
         made.files.retain(|id, _| !committed.contains(id));
         made.is_kept = true;
     }
+}
+
+fn open_named(database: &Database, name: &str) -> Result<OpenedTable> {
+    database.committed().with_tables(&[name], &|found| {
+        found[0].check_takes_rows()?;
+        found[0].check_readable(database.options.sync_threads)?;
+        open(&found[0])
+    })
 }
 
 fn open(table: &Arc<TableState>) -> Result<OpenedTable> {
