@@ -16,6 +16,8 @@ use datafusion::sql::sqlparser::tokenizer::Span;
 use crate::error::{Error, SyntaxError};
 use crate::position::position_at;
 
+const DISTINCT_ON: &str = "DISTINCT ON with the number of a column of * (its name is supported)";
+
 /// Writes out the keys of the DISTINCT ON of a query, if it has one (distinct_on-1, distinct_on-2).
 pub(super) fn write_out_keys(sql: &str, query: &mut Query) -> Result<(), Box<Error>> {
     let SetExpr::Select(select) = query.body.as_mut() else { return Ok(()) };
@@ -23,7 +25,8 @@ pub(super) fn write_out_keys(sql: &str, query: &mut Query) -> Result<(), Box<Err
     let items = select.projection.as_slice();
     for key in keys.iter_mut() {
         if let Some((position, span)) = position_of(key) {
-            *key = item_at(items, position).ok_or_else(|| no_item(sql, items, position, span))?;
+            *key = item_at(items, position)
+                .ok_or_else(|| no_item(sql, items, position, span, DISTINCT_ON))?;
         }
     }
     let Some(order) = &mut query.order_by else { return Ok(()) };
@@ -121,7 +124,7 @@ fn inside(expr: &Expr) -> &Expr {
 }
 
 /// Returns the number that an expression is, and its place.
-fn position_of(expr: &Expr) -> Option<(usize, Span)> {
+pub(super) fn position_of(expr: &Expr) -> Option<(usize, Span)> {
     let Expr::Value(value) = inside(expr) else { return None };
     match &value.value {
         Value::Number(digits, _) => Some((digits.parse().ok()?, value.span)),
@@ -130,7 +133,7 @@ fn position_of(expr: &Expr) -> Option<(usize, Span)> {
 }
 
 /// Returns the item of a SELECT list at a position from 1, unless `*` comes before it.
-fn item_at(items: &[SelectItem], position: usize) -> Option<Expr> {
+pub(super) fn item_at(items: &[SelectItem], position: usize) -> Option<Expr> {
     let listed = items.get(..position)?;
     let expr = |item: &SelectItem| match item {
         SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } => {
@@ -141,15 +144,22 @@ fn item_at(items: &[SelectItem], position: usize) -> Option<Expr> {
     listed.iter().map(expr).collect::<Option<Vec<_>>>()?.pop()
 }
 
-fn no_item(sql: &str, items: &[SelectItem], position: usize, span: Span) -> Box<Error> {
+/// Returns the error of a position without an item. `of_wildcard` is the feature that is not
+/// supported if the item may be a column of `*`.
+pub(super) fn no_item(
+    sql: &str,
+    items: &[SelectItem],
+    position: usize,
+    span: Span,
+    of_wildcard: &'static str,
+) -> Box<Error> {
     let is_plain = |item: &&SelectItem| {
         matches!(item, SelectItem::UnnamedExpr(_) | SelectItem::ExprWithAlias { .. })
     };
     let count = items.iter().take_while(is_plain).count();
     let place = (span.start.line > 0).then(|| position_at(sql, span.start));
     if count < items.len() {
-        let feature = "DISTINCT ON with the number of a column of * (its name is supported)";
-        return Box::new(Error::NotSupported { position: place, feature });
+        return Box::new(Error::NotSupported { position: place, feature: of_wildcard });
     }
     let expected = format!("the number of a column in the SELECT list, from 1 to {count}");
     let what = SyntaxError::Unexpected { expected, found: Some(position.to_string()) };

@@ -1,11 +1,28 @@
-//! ROLLUP, CUBE and brackets in GROUP BY that DataFusion does not plan, as what they stand for.
+//! ROLLUP, CUBE, GROUPING SETS and brackets in GROUP BY that DataFusion does not plan, as what they
+//! stand for.
 //!
 //! - grouping_sets-1. Those of several columns in brackets, `ROLLUP ((a, b), c)`, and of a column
 //!   that stands there twice. Sets that are alike are groups of their own, as in PostgreSQL.
 //! - grouping_sets-2. `GROUP BY (a, b)` is `GROUP BY a, b`, and `GROUP BY ()` makes one group of
 //!   all rows, and of none.
+//! - grouping_sets-3. A number in ROLLUP, CUBE and GROUPING SETS is the item of that position in
+//!   the SELECT list, as in GROUP BY. DataFusion takes it for a constant. The value of a parameter
+//!   is a constant (constant_keys-1).
 
-use datafusion::sql::sqlparser::ast::{Expr, GroupByExpr, Select};
+use std::ops::ControlFlow;
+
+use datafusion::sql::sqlparser::ast::{
+    Expr, GroupByExpr, Query, Select, SelectItem, Visit, Visitor,
+};
+
+use super::distinct_on::{item_at, no_item, position_of};
+use crate::error::Error;
+use crate::plan::parameters::Places;
+use crate::position::position_at;
+
+const OF_WILDCARD: &str =
+    "ROLLUP, CUBE or GROUPING SETS with the number of a column of * (its name is supported)";
+const OF_SUBQUERY: &str = "ROLLUP, CUBE or GROUPING SETS with the number of a subquery";
 
 /// Writes out the brackets in the GROUP BY of a SELECT (grouping_sets-2).
 pub(super) fn open_brackets(select: &mut Select) {
@@ -35,6 +52,59 @@ fn open(group: Expr, into: &mut Vec<Expr>) {
         Expr::Tuple(parts) => parts.into_iter().for_each(|part| open(part, into)),
         Expr::Nested(inner) if is_list(&inner) => open(*inner, into),
         group => into.push(group),
+    }
+}
+
+/// Writes out the positions in the grouping sets of a SELECT (grouping_sets-3).
+pub(super) fn write_out_positions(
+    sql: &str,
+    select: &mut Select,
+    parameters: &Places,
+) -> Result<(), Box<Error>> {
+    let Select { group_by: GroupByExpr::Expressions(groups, _), projection, .. } = select else {
+        return Ok(());
+    };
+    let items = projection.as_slice();
+    for group in groups {
+        let (Expr::Rollup(sets) | Expr::Cube(sets) | Expr::GroupingSets(sets)) = group else {
+            continue;
+        };
+        for key in sets.iter_mut().flatten() {
+            write_out_position(sql, key, items, parameters)?;
+        }
+    }
+    Ok(())
+}
+
+fn write_out_position(
+    sql: &str,
+    key: &mut Expr,
+    items: &[SelectItem],
+    parameters: &Places,
+) -> Result<(), Box<Error>> {
+    let Some((position, span)) = position_of(key) else { return Ok(()) };
+    if parameters.contains_key(&span.start) {
+        return Ok(());
+    }
+    let none = || no_item(sql, items, position, span, OF_WILDCARD);
+    let item = item_at(items, position).ok_or_else(none)?;
+    // It would be planned as often as its number is written.
+    if Visit::visit(&item, &mut QueryFinder).is_break() {
+        let position = (span.start.line > 0).then(|| position_at(sql, span.start));
+        return Err(Box::new(Error::NotSupported { position, feature: OF_SUBQUERY }));
+    }
+    *key = item;
+    Ok(())
+}
+
+/// Looks for a subquery.
+struct QueryFinder;
+
+impl Visitor for QueryFinder {
+    type Break = ();
+
+    fn pre_visit_query(&mut self, _: &Query) -> ControlFlow<()> {
+        ControlFlow::Break(())
     }
 }
 
@@ -112,6 +182,27 @@ mod tests {
             open_brackets(select);
             let expected = format!("SELECT 1 FROM t GROUP BY {expected}");
             assert_eq!(select.to_string(), expected, "grouping_sets-2: {text}");
+        }
+    }
+
+    #[test]
+    fn numbers_in_sets_are_items_of_the_list() {
+        for (items, sets, expected) in [
+            ("lower(a) AS x, b", "ROLLUP (1, b)", "ROLLUP (lower(a), b)"),
+            ("a, b", "a, CUBE (2, (1))", "a, CUBE (b, a)"),
+            ("a, b", "GROUPING SETS ((1, 2), 1, ())", "GROUPING SETS ((a, b), (a), ())"),
+            ("a", "ROLLUP (-1, 1.5, 'a')", "ROLLUP (-1, 1.5, 'a')"),
+        ] {
+            let sql = format!("SELECT {items} FROM t GROUP BY {sets}");
+            let parser = Parser::new(&PostgreSqlDialect {});
+            let mut query = parser.try_with_sql(&sql).unwrap().parse_query().unwrap();
+            let SetExpr::Select(select) = query.body.as_mut() else { panic!("a SELECT") };
+            write_out_positions(&sql, select, &Places::default()).unwrap();
+            let GroupByExpr::Expressions(groups, _) = &select.group_by else {
+                panic!("expressions")
+            };
+            let shown = groups.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+            assert_eq!(shown, expected, "grouping_sets-3: {sql}");
         }
     }
 
