@@ -23,7 +23,7 @@ pub(crate) struct OutputNames {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum OutputName {
-    /// A plain column: its stored name, or else the written one.
+    /// A plain column, also in brackets: its stored name, or else the written one.
     Column(String),
     /// A name given in the query.
     Written(String),
@@ -41,10 +41,10 @@ impl OutputNames {
         let _ = written.visit(&mut collector);
         let items = outermost(&mut written).map(|select| {
             let name_of = |item: &SelectItem| match item {
-                SelectItem::UnnamedExpr(
-                    expr @ (Expr::Identifier(_) | Expr::CompoundIdentifier(_)),
-                ) => OutputName::Column(written_name(expr)),
-                SelectItem::UnnamedExpr(expr) => OutputName::Calculated(item_name(expr)),
+                SelectItem::UnnamedExpr(expr) => match column_of(expr) {
+                    Some(column) => OutputName::Column(column.value.clone()),
+                    None => OutputName::Calculated(item_name(expr)),
+                },
                 SelectItem::ExprWithAlias { alias, .. } => OutputName::Written(alias.value.clone()),
                 _ => OutputName::Wildcard,
             };
@@ -171,7 +171,7 @@ fn respelled(items: &[SelectItem]) -> Vec<bool> {
     }
     let mut seen = HashSet::new();
     let is_respelled = |item: &SelectItem| match item {
-        SelectItem::UnnamedExpr(Expr::Identifier(_) | Expr::CompoundIdentifier(_)) => false,
+        SelectItem::UnnamedExpr(expr) if column_of(expr).is_some() => false,
         SelectItem::UnnamedExpr(expr) => {
             let mut expr = expr.clone();
             // The first pass makes calls and brackets of forms. The visitor never breaks off.
@@ -284,7 +284,7 @@ pub(super) fn name_items_beside_wildcards(items: &mut [SelectItem], is_one: bool
     };
     for (at, item) in items.iter_mut().enumerate() {
         let (expr, name) = match &*item {
-            SelectItem::UnnamedExpr(expr @ (Expr::Identifier(_) | Expr::CompoundIdentifier(_))) => {
+            SelectItem::UnnamedExpr(expr) if column_of(expr).is_some() => {
                 (expr, written_name(expr))
             }
             SelectItem::ExprWithAlias { expr, alias } => (expr, alias.value.clone()),
@@ -321,12 +321,16 @@ fn has_cast_name(expr: &Expr) -> bool {
 
 /// Returns the name of an item without AS: a column's name, or else the item's text.
 fn written_name(expr: &Expr) -> String {
+    column_of(expr).map_or_else(|| expr.to_string(), |column| column.value.clone())
+}
+
+/// Returns the name of a column, also of one in brackets.
+fn column_of(expr: &Expr) -> Option<&Ident> {
     match expr {
-        Expr::Identifier(ident) => ident.value.clone(),
-        Expr::CompoundIdentifier(path) => {
-            path.last().map_or_else(String::new, |ident| ident.value.clone())
-        }
-        _ => expr.to_string(),
+        Expr::Identifier(name) => Some(name),
+        Expr::CompoundIdentifier(path) => path.last(),
+        Expr::Nested(inner) => column_of(inner),
+        _ => None,
     }
 }
 
@@ -449,7 +453,10 @@ mod tests {
     fn repeated_names_are_numbered() {
         let query = parse_query("SELECT a, A, a AS b FROM t", &[]).unwrap().statement;
         assert_eq!(query.to_string(), "SELECT a, a AS \"a_2\", a AS b FROM t");
+        let query = parse_query("SELECT (a), a, (t.a) FROM t", &[]).unwrap().statement;
+        assert_eq!(query.to_string(), "SELECT (a), a AS \"a_2\", (t.a) AS \"a_3\" FROM t");
         let a = ("a", Some("a"));
+        check_names("SELECT (A), a FROM t", &[a, ("a_2", Some("a"))], "a, a_2");
         check_names("SELECT * FROM t, u", &[a, a, ("a", Some("A"))], "a, a_2, A_3");
         check_names("SELECT a, A FROM t", &[a, ("a_2", Some("a"))], "a, a_2");
     }
