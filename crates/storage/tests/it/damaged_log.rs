@@ -1,5 +1,6 @@
 //! Damaged and truncated logs are distinguished from interrupted writes, and can be repaired.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -615,6 +616,47 @@ fn a_repair_keeps_rows_whose_flush_is_damaged() {
             assert!(database.verify(&|_| {}).unwrap().problems.is_empty(), "{n}");
             Step::Flush("a").run(&database).unwrap();
             database.checkpoint().unwrap();
+        }
+    }
+}
+
+// A later compaction had taken the segment of a compaction whose record was damaged. A repair used
+// the file of the missing one too, or kept the segments from before both: their rows were there
+// twice.
+#[test]
+fn a_repair_keeps_rows_of_a_damaged_compaction_once() {
+    for is_restored in [false, true] {
+        let disk = SimDisk::new(1);
+        let mut options = options();
+        options.maintenance.compaction_runs = 2;
+        let opened = Database::open(Arc::new(disk.clone()), Path::new(DIR), &options);
+        let database = opened.unwrap();
+        let (mut tables, mut segments) = (Tables::new(), BTreeMap::new());
+        for (part, rows) in [(0, 1), (1, 1), (2, 2)] {
+            let rows = (part..part + rows).map(|n| (n, "h", n)).collect();
+            let append = Step::Append(vec![("a", rows, None)]);
+            let mut steps = vec![append, Step::Flush("a")];
+            steps.extend((part > 0).then_some(Step::Compact("a")));
+            for step in steps {
+                step.run(&database).unwrap();
+                step.apply(&mut tables);
+                let found = files(&disk, ".seg").into_iter();
+                segments.extend(found.map(|path| (path.clone(), disk.read(&path).unwrap())));
+            }
+        }
+        assert_eq!(segments.len(), 5, "three flushes and two compactions");
+        // An append and a flush, the same again, and the first compaction.
+        let disk = damage_group_of(&database, &disk, 4);
+        // A crash may restore the files that are not used any more.
+        for (path, bytes) in segments.iter().filter(|_| is_restored) {
+            let file = disk.open(path, OpenMode::CreateOrTruncate).unwrap();
+            file.write_all_at(bytes, 0).unwrap();
+        }
+        repair(&disk).unwrap().unwrap();
+        for _ in 0..2 {
+            let database = open(&disk);
+            assert_eq!(read(&database), tables, "{is_restored}");
+            assert!(database.verify(&|_| {}).unwrap().problems.is_empty(), "{is_restored}");
         }
     }
 }

@@ -295,6 +295,11 @@ impl OfflineTable {
         same_rows::compare(&logged, &readers)
     }
 
+    /// Notes that a commit has removed these segments, although the table may not have them.
+    pub(crate) fn note_removed(&mut self, segments: &[SegmentId]) {
+        self.removed.extend(segments);
+    }
+
     /// Returns true if a commit so far has removed this segment.
     pub(crate) fn has_removed(&self, segment: SegmentId) -> bool {
         segment < self.removed_below || self.removed.contains(&segment)

@@ -250,8 +250,14 @@ impl<'s, 'a> RepairReplay<'s, 'a> {
         let Some(table) = self.offline.tables.get(&op.table) else { return Some(op.clone()) };
         let manifest = table.manifest.as_ref()?;
         let mut op = op.clone();
-        if let TableChange::Replace { out, .. } = &mut op.change {
+        let mut removed = Vec::new();
+        if let TableChange::Replace { out, segments, .. } = &mut op.change {
+            removed.clone_from(out);
             out.retain(|&id| manifest.segment(id).is_some());
+            if out.len() < removed.len() {
+                let inside = self.replaced_before(manifest, segments);
+                out.extend(inside.iter().filter(|id| !removed.contains(id)));
+            }
         }
         let mut changed = manifest.clone();
         changed.apply(op.seq_txn, &op.change).ok()?;
@@ -261,11 +267,31 @@ impl<'s, 'a> RepairReplay<'s, 'a> {
         let table = self.offline.tables.get_mut(&op.table).expect("it was just found");
         let is_missing = self.lost.contains_key(&op.table);
         table.manifest = Some(changed);
+        table.note_removed(&removed);
         match op.change {
             TableChange::Truncate if is_missing => table.truncate_after_missing(&op).ok()?,
             _ => table.apply_to_rows(&op).ok()?,
         }
         Some(op)
+    }
+
+    /// The segments whose rows are in these new ones, as a missing commit has rewritten them
+    /// before: commits of segments that overlap in time never interleave.
+    fn replaced_before(&self, manifest: &Manifest, segments: &[SegmentMeta]) -> Vec<SegmentId> {
+        let paths = self.paths.table(manifest.table);
+        let is_inside = |old: &SegmentMeta, new: &SegmentMeta| {
+            let is_overlapping = old.min_ts <= new.max_ts && new.min_ts <= old.max_ts;
+            let is_between = new.seq_first <= old.seq_first && old.seq_last <= new.seq_last;
+            // Parts of one range of commits are rewritten one by one (policy-3).
+            let is_part = (old.seq_first, old.seq_last) == (new.seq_first, new.seq_last);
+            let is_within = || new.min_ts <= old.min_ts && old.max_ts <= new.max_ts;
+            let is_gone = || !self.has(&paths.segment(&manifest.schema, old));
+            let is_replaced = !is_part || is_within() || is_gone();
+            old.partition == new.partition && is_overlapping && is_between && is_replaced
+        };
+        let metas = manifest.segments.iter().map(|entry| entry.meta);
+        let inside = metas.filter(|old| segments.iter().any(|new| is_inside(old, new)));
+        inside.map(|meta| meta.id).collect()
     }
 
     /// The segments that missing commits, the last ones before `next`, have flushed from the
@@ -484,7 +510,8 @@ impl<'s, 'a> RepairReplay<'s, 'a> {
             all.sort_by_key(|entry| (entry.meta.seq_first, entry.meta.id));
             let newest = gone_here.iter().map(|entry| entry.meta.id).max();
             let mut unnamed = self.unnamed_segments(manifest, partition);
-            unnamed.retain(|meta| newest < Some(meta.id));
+            let table = &self.offline.tables[&manifest.table];
+            unnamed.retain(|meta| newest < Some(meta.id) && !table.has_removed(meta.id));
             let rows_of = |metas: &[SegmentMeta]| metas.iter().map(|it| it.rows.0).sum::<u64>();
             // All unreferenced files, or one of them: the others may be garbage.
             let single = unnamed.iter().map(std::slice::from_ref);
