@@ -588,6 +588,7 @@ fn a_repair_keeps_rows_whose_flush_is_damaged() {
         vec![row(4, "h4"), Step::Flush("a"), Step::Compact("a")],
         vec![Step::DropPartition("a", 0), row(4, "h4"), Step::Flush("a")],
         vec![Step::Truncate("a"), row(4, "h4"), Step::Flush("a")],
+        vec![Step::Truncate("a"), row(4, "h3"), row(5, "h1")],
         vec![Step::Keys("a", true), row(2, "h2"), row(3, "h3")],
     ];
     for (n, after) in cases.iter().enumerate() {

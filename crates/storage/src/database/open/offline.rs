@@ -244,7 +244,7 @@ impl OfflineTable {
     /// `room_bytes`.
     pub(crate) fn fit_symbols(
         &mut self,
-        symbols: &mut [SymbolTexts],
+        symbols: &mut Vec<SymbolTexts>,
         mem_segments: &[MemSegment],
         room_bytes: &mut usize,
     ) -> bool {

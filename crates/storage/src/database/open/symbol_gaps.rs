@@ -10,7 +10,7 @@
 use std::collections::{BTreeMap, HashSet};
 
 use tidegate_model::frame::Dictionary;
-use tidegate_model::{ColumnId, ColumnType, Schema, SymbolId};
+use tidegate_model::{Column, ColumnId, ColumnType, Schema, SymbolId};
 
 use crate::batch::BatchTexts;
 use crate::segment::Reader;
@@ -32,7 +32,7 @@ pub(crate) struct SymbolGaps {
 /// The rows of a record, with the texts that it has for them.
 pub(crate) struct RowsToFit<'a> {
     pub(crate) schema: &'a Schema,
-    pub(crate) symbols: &'a mut [SymbolTexts],
+    pub(crate) symbols: &'a mut Vec<SymbolTexts>,
     /// Empty if the rows need no check.
     pub(crate) runs: &'a [SegmentRun],
     /// The number of bytes that may be added to the record.
@@ -44,7 +44,9 @@ impl SymbolGaps {
     /// is, if its texts do not fit the known ones, or its rows cannot be read (symbol_gaps-2).
     pub(crate) fn fit(&mut self, known: &SymbolTables, rows: RowsToFit<'_>) -> bool {
         let RowsToFit { schema, symbols, runs, room_bytes } = rows;
-        let own: Vec<SymbolTexts> = symbols.to_vec();
+        let own: Vec<SymbolTexts> = symbols.clone();
+        self.add_columns(symbols, known, schema, runs);
+        let with_added: Vec<SymbolTexts> = symbols.clone();
         let mut longer = known.clone();
         let mut fits = symbols.iter_mut().all(|texts| {
             // The symbols of a column that was dropped since.
@@ -54,10 +56,34 @@ impl SymbolGaps {
         });
         fits = fits && runs.iter().all(|run| self.can_read(run, schema, &longer));
         if !fits {
-            symbols.clone_from_slice(&own);
-            own.iter().for_each(|texts| self.give_up(texts, known));
+            *symbols = own;
+            with_added.iter().for_each(|texts| self.give_up(texts, known));
         }
         fits
+    }
+
+    /// Adds columns without texts of their own if rows have ids behind the known ones, and the text
+    /// of each is remembered: it was in a symbol file, or in another record, before the rows came.
+    fn add_columns(
+        &self,
+        symbols: &mut Vec<SymbolTexts>,
+        known: &SymbolTables,
+        schema: &Schema,
+        runs: &[SegmentRun],
+    ) {
+        let readers: Vec<_> = runs.iter().filter_map(|run| run.reader().ok()).collect();
+        for (&column, given_up) in &self.given_up {
+            let is_there = symbols.iter().any(|texts| texts.column == column);
+            let Some(known) = known.get(column).filter(|_| !is_there) else { continue };
+            let Some(column) = schema.column(column) else { continue };
+            let ids = readers.iter().flat_map(|reader| symbol_ids(reader, column));
+            let missing: Vec<u32> = ids.filter(|&id| count_of(known) <= id).collect();
+            let Some(&last) = missing.iter().max() else { continue };
+            if missing.iter().all(|id| given_up.contains_key(id)) {
+                let texts = BatchTexts::default();
+                symbols.push(SymbolTexts { column: column.id, first: last + 1, texts });
+            }
+        }
     }
 
     /// Adds texts that a symbol file has, from id 0 on, for later rows.
@@ -134,13 +160,7 @@ impl SymbolGaps {
         let columns = schema.columns().iter().filter(|column| column.ty == ColumnType::Symbol);
         columns.into_iter().any(|column| {
             let Some(reserved) = self.reserved.get(&column.id) else { return false };
-            let position = reader.position(column);
-            match position.map(|position| reader.dictionary(position)) {
-                Some(Ok(Some(Dictionary::Symbols(ids)))) => {
-                    ids.iter().any(|id| reserved.binary_search(&u32::from_le_bytes(*id)).is_ok())
-                }
-                _ => false,
-            }
+            symbol_ids(reader, column).iter().any(|id| reserved.binary_search(id).is_ok())
         })
     }
 
@@ -165,6 +185,16 @@ impl SymbolGaps {
         let behind = ids.zip(0..).filter(|(id, _)| count <= *id);
         let behind = behind.map(|(id, at)| (id, texts.texts.get(at).to_vec()));
         self.given_up.entry(texts.column).or_default().extend(behind);
+    }
+}
+
+/// The ids in the dictionary of a column of symbols.
+fn symbol_ids(reader: &Reader, column: &Column) -> Vec<u32> {
+    match reader.position(column).map(|position| reader.dictionary(position)) {
+        Some(Ok(Some(Dictionary::Symbols(ids)))) => {
+            ids.iter().map(|id| u32::from_le_bytes(*id)).collect()
+        }
+        _ => Vec::new(),
     }
 }
 
