@@ -662,6 +662,25 @@ fn a_repair_keeps_rows_of_a_damaged_compaction_once() {
     }
 }
 
+// The record that added a column of symbols was damaged, and a later one changed the columns again.
+// A repair kept rows between them that had symbols without a text: the table could not be read.
+#[test]
+fn a_repair_gives_up_symbols_of_a_column_whose_record_is_damaged() {
+    let (disk, database) = new_database();
+    let append = |ts| Step::Append(vec![("a", vec![(ts, "h", ts)], None)]);
+    let add = |name, ty| Step::AddColumn("a", name, ty);
+    let steps = [append(0), Step::DropColumn("a", "host"), add("host", ColumnType::Symbol)];
+    let later = [append(1), append(2), add("more", ColumnType::Int64)];
+    steps.iter().chain(&later).for_each(|step| step.run(&database).unwrap());
+    let disk = damage_group_of(&database, &disk, 2);
+    let lost = repair(&disk).unwrap().unwrap().lost;
+    let lost: Vec<_> = lost.iter().map(|lost| (lost.first.0, lost.last.0)).collect();
+    assert_eq!(lost, [(3, 5)], "symbol_gaps-2");
+    let database = open(&disk);
+    assert_eq!(read(&database)["a"].rows.len(), 1);
+    assert!(database.verify(&|_| {}).unwrap().problems.is_empty());
+}
+
 #[test]
 fn a_repair_takes_no_file_with_other_rows() {
     let [disk, other] = [1, 100].map(|more| {

@@ -14,7 +14,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::slice;
 use std::sync::Arc;
 
-use tidegate_model::{ColumnId, PartitionKey, Schema, SegmentId, SeqTxn, TableId};
+use tidegate_model::{
+    Column, ColumnId, ColumnType, PartitionKey, Schema, SegmentId, SeqTxn, TableId,
+};
 
 use super::same_rows::RowMatch;
 use crate::change::{TableChange, TableOp};
@@ -110,6 +112,16 @@ impl LaterRecords {
     pub(crate) fn drops_column(&self, table: TableId, column: ColumnId) -> bool {
         let lacks = |schema: &Arc<Schema>| schema.column(column).is_none();
         self.0.get(&table).is_some_and(|later| later.schemas.iter().any(lacks))
+    }
+
+    /// The columns of symbols that these records have, and that were added after this schema.
+    pub(crate) fn more_symbols(&self, table: TableId, schema: &Schema) -> Vec<Column> {
+        let schemas = self.0.get(&table).into_iter().flat_map(|later| &later.schemas);
+        let columns = schemas.flat_map(|later| later.columns());
+        // A column with a lower id was dropped.
+        let is_new = |column: &&Column| schema.next_column() <= column.id;
+        let symbols = columns.filter(|column| column.ty == ColumnType::Symbol);
+        symbols.filter(is_new).cloned().collect()
     }
 
     /// The flushes that are among the missing commits before `next`; `None` if later commits count
@@ -321,7 +333,7 @@ fn with_commits(file: &SegmentMeta, rows: &[SegmentMeta]) -> SegmentMeta {
 
 #[cfg(test)]
 mod tests {
-    use tidegate_model::{ByteCount, ColumnType, PartitionUnit, RowCount, TimeUnit};
+    use tidegate_model::{ByteCount, PartitionUnit, RowCount, TimeUnit};
 
     use super::*;
     use crate::deletion_vector::DeletionVectorMeta;

@@ -241,11 +241,12 @@ impl OfflineTable {
 
     /// Returns false if rows have symbols whose strings are in no record so far, and in no file.
     /// Missing strings of other symbols are added to `symbols` (symbol_gaps-1), within
-    /// `room_bytes`.
+    /// `room_bytes`. `later` are columns that only later commits have.
     pub(crate) fn fit_symbols(
         &mut self,
         symbols: &mut Vec<SymbolTexts>,
         mem_segments: &[MemSegment],
+        later: &[Column],
         room_bytes: &mut usize,
     ) -> bool {
         let Some(Manifest { table, schema, symbols: watermarks, .. }) = &self.manifest else {
@@ -256,7 +257,7 @@ impl OfflineTable {
         let runs = mem_segments.iter().map(|it| SegmentRun::of_mem_segment(*table, it));
         let Ok(runs) = runs.collect::<Result<Vec<_>>>() else { return false };
         self.gaps.forget_saved(watermarks);
-        let rows = RowsToFit { schema, symbols, runs: &runs, room_bytes };
+        let rows = RowsToFit { schema, symbols, runs: &runs, later, room_bytes };
         self.gaps.fit(&known, rows)
     }
 

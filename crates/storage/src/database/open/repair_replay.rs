@@ -338,14 +338,15 @@ impl<'s, 'a> RepairReplay<'s, 'a> {
         if op.seq_txn <= manifest.flushed_seq {
             return true;
         }
-        let columns = manifest.schema.columns().iter();
-        if !columns.clone().any(|column| column.ty == ColumnType::Symbol) {
+        let mut columns = manifest.schema.columns().iter();
+        let later = self.later.more_symbols(op.table, &manifest.schema);
+        if later.is_empty() && !columns.any(|column| column.ty == ColumnType::Symbol) {
             return true;
         }
         // If no commit of the table is missing, none of its strings is missing.
         let is_doubtful = op.seq_txn <= manifest.seq_txn || self.lost.contains_key(&op.table);
         let doubtful = if is_doubtful { &mem_segments[..] } else { &[] };
-        let is_readable = table.fit_symbols(symbols, doubtful, &mut self.room_bytes);
+        let is_readable = table.fit_symbols(symbols, doubtful, &later, &mut self.room_bytes);
         if !is_readable {
             self.lose(op.table, op.seq_txn);
         }

@@ -3,7 +3,8 @@
 //! - symbol_gaps-1. A record whose texts begin after a gap gets the missing ones before its own, so
 //!   that ids stay without gaps (symbols-1): texts of records that were given up, and reserved
 //!   ones, `lost symbol <id>`.
-//! - symbol_gaps-2. No row that is kept has a symbol with a reserved text.
+//! - symbol_gaps-2. No row that is kept has a symbol with a reserved text, or one of a column whose
+//!   record is missing and that a later record has.
 //!
 //! Used by `offline` for a repair. Bytes: docs/format.md, Log.
 
@@ -35,6 +36,8 @@ pub(crate) struct RowsToFit<'a> {
     pub(crate) symbols: &'a mut Vec<SymbolTexts>,
     /// Empty if the rows need no check.
     pub(crate) runs: &'a [SegmentRun],
+    /// Columns of symbols that only later commits have: the commit that added them is missing.
+    pub(crate) later: &'a [Column],
     /// The number of bytes that may be added to the record.
     pub(crate) room_bytes: &'a mut usize,
 }
@@ -43,7 +46,7 @@ impl SymbolGaps {
     /// Adds missing texts to a record (symbol_gaps-1). Returns false, and leaves the record as it
     /// is, if its texts do not fit the known ones, or its rows cannot be read (symbol_gaps-2).
     pub(crate) fn fit(&mut self, known: &SymbolTables, rows: RowsToFit<'_>) -> bool {
-        let RowsToFit { schema, symbols, runs, room_bytes } = rows;
+        let RowsToFit { schema, symbols, runs, later, room_bytes } = rows;
         let own: Vec<SymbolTexts> = symbols.clone();
         self.add_columns(symbols, known, schema, runs);
         let with_added: Vec<SymbolTexts> = symbols.clone();
@@ -55,6 +58,7 @@ impl SymbolGaps {
                 && (runs.is_empty() || intern_behind(&mut longer, before, texts))
         });
         fits = fits && runs.iter().all(|run| self.can_read(run, schema, &longer));
+        fits = fits && !runs.iter().any(|run| has_symbols(run, later));
         if !fits {
             *symbols = own;
             with_added.iter().for_each(|texts| self.give_up(texts, known));
@@ -196,6 +200,12 @@ fn symbol_ids(reader: &Reader, column: &Column) -> Vec<u32> {
         }
         _ => Vec::new(),
     }
+}
+
+/// Returns true if rows have symbols in these columns.
+fn has_symbols(run: &SegmentRun, columns: &[Column]) -> bool {
+    let has = |reader: &Reader| columns.iter().any(|it| !symbol_ids(reader, it).is_empty());
+    !columns.is_empty() && run.reader().is_ok_and(|reader| has(&reader))
 }
 
 /// Adds the texts behind the known ones; returns false if one of them has an id already.
