@@ -27,7 +27,9 @@ use datafusion::physical_optimizer::{PhysicalOptimizerContext, PhysicalOptimizer
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::aggregates::AggregateExec;
 use datafusion::physical_plan::filter::FilterExec;
+use datafusion::physical_plan::joins::HashJoinExec;
 use datafusion::physical_plan::projection::ProjectionExec;
+use datafusion::physical_plan::sorts::sort::SortExec;
 
 use crate::operators::unary::{Unary, UnaryExec, unary};
 
@@ -129,7 +131,8 @@ fn is_projected_filter(node: &dyn ExecutionPlan) -> bool {
 
 /// The sizes of the expressions that columns stand for, down to the next barrier (barriers-3).
 struct Sizes {
-    /// The columns of the filter that has the most, at least one: dynamic filters have one.
+    /// The columns of the filter that has the most, or of the sort or join keys, from which dynamic
+    /// filters are made; at least one.
     uses: usize,
     /// The sizes of the columns of the nodes whose parents are still to be added.
     nodes: Vec<Vec<usize>>,
@@ -139,10 +142,18 @@ impl Sizes {
     /// Returns those of a plan whose nodes are still to be added.
     fn of_filters(plan: &Arc<dyn ExecutionPlan>) -> Result<Sizes> {
         let mut uses = 1;
+        let columns = |expr: &Arc<dyn PhysicalExpr>| size(expr, |_| 1, 0);
         plan.apply(|node| {
-            if let Some(filter) = node.downcast_ref::<FilterExec>() {
-                uses = uses.max(size(filter.predicate(), |_| 1, 0));
-            }
+            let found: usize = if let Some(filter) = node.downcast_ref::<FilterExec>() {
+                columns(filter.predicate())
+            } else if let Some(sort) = node.downcast_ref::<SortExec>() {
+                sort.expr().iter().map(|key| columns(&key.expr)).sum()
+            } else if let Some(join) = node.downcast_ref::<HashJoinExec>() {
+                join.on().iter().map(|(left, right)| columns(left).max(columns(right))).sum()
+            } else {
+                0
+            };
+            uses = uses.max(found);
             Ok(TreeNodeRecursion::Continue)
         })?;
         Ok(Sizes { uses, nodes: Vec::new() })
@@ -157,7 +168,7 @@ impl Sizes {
         let is_like = |input: &Arc<dyn ExecutionPlan>| {
             !node.is::<AggregateExec>() && input.schema().fields() == node.schema().fields()
         };
-        let sizes = match (node.downcast_ref::<ProjectionExec>(), inputs.as_slice()) {
+        let sizes: Vec<usize> = match (node.downcast_ref::<ProjectionExec>(), inputs.as_slice()) {
             (Some(projection), [input]) => {
                 let of_column = |at: usize| input.get(at).copied().unwrap_or(1);
                 projection.expr().iter().map(|it| size(&it.expr, of_column, 1)).collect()
