@@ -5,6 +5,8 @@
 //! - A merged column is that of the left side, of a RIGHT JOIN that of the right side, and of a
 //!   FULL JOIN the first of both that is no NULL. Its name without a table means this expression
 //!   wherever the columns of the FROM are seen, in subqueries too.
+//! - An alias that `*` has a column of, and columns that several `*` give, get other names
+//!   (`repeated`).
 //! - `*` gives the merged columns first, then the others of the left side, then of the right.
 //! - A name that several tables of a subquery have is refused: it is never a column of the rows
 //!   around the subquery.
@@ -15,8 +17,10 @@
 
 mod scope;
 mod items;
+mod repeated;
 mod names;
 
+use std::collections::HashSet;
 use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::helpers::attached_token::AttachedToken;
@@ -33,6 +37,7 @@ use crate::sql::blocks::{query_of, select_everything};
 use crate::sql::clauses::Clauses;
 use items::written_names;
 use names::Names;
+use repeated::may_repeat;
 use scope::{Kind, Leaf, Scope, and_equal, merge, natural_names};
 
 /// The names of columns in their order, `None` for one that no query can write; `None` if they are
@@ -55,7 +60,7 @@ pub(super) fn write_out_joins(
     let mut finder = Finder::default();
     // The visitor breaks off at the first USING.
     let has_using = Visit::visit(query, &mut finder).is_break();
-    if has_using || finder.has_tables_inside {
+    if has_using || finder.has_tables_inside || finder.may_repeat {
         let (scopes, ctes) = (Vec::new(), Vec::new());
         let mut pass = Pass { sql, known, clauses, scopes, ctes, has_using, sides: 0 };
         pass.nested(query).map_err(|error| *error)?;
@@ -63,11 +68,12 @@ pub(super) fn write_out_joins(
     Ok(())
 }
 
-/// Looks for USING and NATURAL, and for a subquery of several tables.
+/// Looks for USING and NATURAL, for a subquery of several tables, and for items beside `*`.
 #[derive(Default)]
 struct Finder {
     queries: usize,
     has_tables_inside: bool,
+    may_repeat: bool,
 }
 
 impl Visitor for Finder {
@@ -92,6 +98,7 @@ impl Visitor for Finder {
             _ => true,
         };
         self.has_tables_inside |= self.queries > 1 && has_several;
+        self.may_repeat |= may_repeat(&select.projection);
         match select.from.iter().any(has_using) {
             true => ControlFlow::Break(()),
             false => ControlFlow::Continue(()),
@@ -398,7 +405,7 @@ impl Pass<'_> {
         // No clauses of ours have this place.
         select.select_token = AttachedToken::empty();
         self.scopes.push(scope);
-        let columns = self.items(&mut select.projection);
+        let columns = self.items(&mut select.projection, &HashSet::new());
         self.scopes.pop();
         let subquery = Box::new(query_of(select));
         let alias = Some(alias);
@@ -538,6 +545,37 @@ mod tests {
              ON l.\"k\" = r.\"k\"",
         );
         check("SELECT * FROM l, r", "SELECT * FROM l, r");
+    }
+
+    #[test]
+    fn names_that_a_wildcard_has_are_hidden() {
+        let check = |sql: &str, expected: &str| {
+            let parsed = parse_query(sql, &[]).unwrap();
+            let (mut query, mut clauses) = (parsed.statement, parsed.clauses);
+            write_out_joins(sql, &Three, &mut query, &mut clauses).unwrap();
+            let shown = query.to_string().replace('\u{1}', "!");
+            assert_eq!(shown, expected, "repeated-1, repeated-2: {sql}");
+        };
+        check(
+            "SELECT *, k AS a, 1 AS b FROM l ORDER BY a + 1",
+            "SELECT *, k AS \"!hidden 1 a\", 1 AS b FROM l ORDER BY a + 1",
+        );
+        check("SELECT *, k AS a FROM l ORDER BY a", "SELECT *, k AS a FROM l ORDER BY a");
+        check("SELECT * EXCLUDE (a), k AS a FROM l", "SELECT * EXCLUDE (a), k AS a FROM l");
+        check("SELECT l.*, 1 AS b, 2 AS a FROM l, r", {
+            "SELECT l.*, 1 AS b, 2 AS \"!hidden 2 a\" FROM l, r"
+        });
+        check("SELECT *, * FROM l", {
+            "SELECT *, l.\"k\" AS \"!hidden 1 k\", l.\"a\" AS \"!hidden 2 a\" FROM l"
+        });
+        check("SELECT r.*, *, 1 AS x FROM l JOIN r USING (k)", {
+            "SELECT r.*, l.k, l.\"a\", r.\"b\" AS \"!hidden 3 b\", 1 AS x FROM l JOIN r \
+             ON l.k = r.k"
+        });
+        check("SELECT *, 1 AS a FROM (SELECT *, 2 AS k FROM l) q", {
+            "SELECT *, 1 AS \"!hidden 1 a\" FROM (SELECT *, 2 AS \"!hidden 1 k\" FROM l) q"
+        });
+        check("SELECT *, 1 AS a FROM f(1)", "SELECT *, 1 AS a FROM f(1)");
     }
 
     #[test]

@@ -1,13 +1,17 @@
 //! The clauses of a SELECT: its list with `*`, its ORDER BY, and the others.
 
+use std::collections::HashSet;
+
 use datafusion::sql::sqlparser::ast::{
     Distinct, ExcludeSelectItem, Expr, Ident, ObjectName, OrderBy, OrderByKind, Select, SelectItem,
     SelectItemQualifiedWildcardKind, SetExpr, WildcardAdditionalOptions,
 };
 
+use super::repeated::{ListNames, excluded, leaf_of_wildcard, sort_names};
 use super::scope::{Piece, Resolution, Scope, placed};
-use super::{Columns, Pass, Passed, single_name};
+use super::{Columns, Pass, Passed};
 use crate::error::Error;
+use crate::names::INTERNAL_PREFIX;
 use crate::position;
 
 impl Pass<'_> {
@@ -28,7 +32,8 @@ impl Pass<'_> {
         select: &mut Select,
         order_by: Option<&mut OrderBy>,
     ) -> Passed<Columns> {
-        let columns = self.items(&mut select.projection)?;
+        let keys = sort_names(select, order_by.as_deref());
+        let columns = self.items(&mut select.projection, &keys)?;
         self.names_in(&mut select.selection)?;
         self.names_in(&mut select.prewhere)?;
         self.names_in(&mut select.group_by)?;
@@ -84,11 +89,24 @@ impl Pass<'_> {
         }
     }
 
-    /// Writes out a SELECT list, and returns the names of its columns.
-    pub(super) fn items(&mut self, items: &mut Vec<SelectItem>) -> Passed<Columns> {
+    /// Writes out a SELECT list, and returns the names of its columns. `keys` are the names that
+    /// are keys of ORDER BY and DISTINCT ON.
+    pub(super) fn items(
+        &mut self,
+        items: &mut Vec<SelectItem>,
+        keys: &HashSet<String>,
+    ) -> Passed<Columns> {
+        let scope = self.scopes.last().expect("it is in a SELECT");
+        let mut names = ListNames::of(items, scope, keys);
         let mut columns: Columns = Some(Vec::new());
         let mut written = Vec::with_capacity(items.len());
         for item in std::mem::take(items) {
+            let scope = self.scopes.last().expect("it is in a SELECT");
+            if let Some(repeated) = names.repeated(written.len(), scope, &item) {
+                add(&mut columns, Some(repeated.iter().map(listed_name).collect()));
+                written.extend(repeated);
+                continue;
+            }
             match item {
                 SelectItem::UnnamedExpr(mut expr) => {
                     let name = column_name(&expr).cloned();
@@ -103,7 +121,9 @@ impl Pass<'_> {
                 }
                 SelectItem::ExprWithAlias { mut expr, alias } => {
                     self.names_in(&mut expr)?;
-                    add(&mut columns, Some(vec![Some(alias.value.clone())]));
+                    let (alias, is_hidden) = names.alias(written.len(), alias);
+                    let column = (!is_hidden).then(|| alias.value.clone());
+                    add(&mut columns, Some(vec![column]));
                     written.push(SelectItem::ExprWithAlias { expr, alias });
                 }
                 SelectItem::Wildcard(mut options) => {
@@ -118,10 +138,7 @@ impl Pass<'_> {
                 SelectItem::QualifiedWildcard(of, mut options) => {
                     self.names_in(&mut options)?;
                     let scope = self.scopes.last().expect("it is in a SELECT");
-                    let leaf = match &of {
-                        SelectItemQualifiedWildcardKind::ObjectName(name) => scope.leaf_named(name),
-                        SelectItemQualifiedWildcardKind::Expr(_) => None,
-                    };
+                    let leaf = leaf_of_wildcard(scope, &of);
                     let excluded = excluded(&options);
                     add(&mut columns, leaf.and_then(|leaf| without(leaf.columns(), &excluded)));
                     written.push(SelectItem::QualifiedWildcard(of, options));
@@ -195,6 +212,17 @@ impl Pass<'_> {
     }
 }
 
+/// Returns the name by which a written column of `*` is found.
+fn listed_name(item: &SelectItem) -> Option<String> {
+    match item {
+        SelectItem::UnnamedExpr(expr) => column_name(expr).map(|name| name.value.clone()),
+        SelectItem::ExprWithAlias { alias, .. } if !alias.value.starts_with(INTERNAL_PREFIX) => {
+            Some(alias.value.clone())
+        }
+        _ => None,
+    }
+}
+
 fn add(columns: &mut Columns, more: Columns) {
     match (columns.as_mut(), more) {
         (Some(columns), Some(more)) => columns.extend(more),
@@ -207,19 +235,6 @@ fn without(columns: &Columns, excluded: &[Ident]) -> Columns {
         column.as_ref().is_none_or(|column| excluded.iter().all(|it| it.value != *column))
     };
     Some(columns.as_ref()?.iter().filter(is_kept).cloned().collect())
-}
-
-/// Returns the names behind EXCLUDE and EXCEPT.
-fn excluded(options: &WildcardAdditionalOptions) -> Vec<Ident> {
-    let names = match &options.opt_exclude {
-        None => &[][..],
-        Some(ExcludeSelectItem::Single(name)) => std::slice::from_ref(name),
-        Some(ExcludeSelectItem::Multiple(names)) => names,
-    };
-    let except = options.opt_except.iter();
-    let except =
-        except.flat_map(|it| std::iter::once(&it.first_element).chain(&it.additional_elements));
-    names.iter().filter_map(single_name).chain(except.cloned()).collect()
 }
 
 /// Returns the name of a column, also in brackets.
