@@ -64,6 +64,7 @@ mod rows;
 mod defaults;
 mod returning;
 mod stoppable;
+mod wrapped_rule;
 pub(crate) mod series;
 pub(crate) mod first_last;
 

@@ -10,39 +10,24 @@ use datafusion::common::Result;
 use datafusion::common::tree_node::Transformed;
 use datafusion::logical_expr::{Expr, LogicalPlan, Projection, Union};
 use datafusion::optimizer::OptimizerConfig;
-use datafusion::optimizer::optimizer::{ApplyOrder, OptimizerRule};
+use datafusion::optimizer::optimizer::OptimizerRule;
 
 /// The name of DataFusion's rule.
 pub(super) const PROPAGATE_EMPTY: &str = "propagate_empty_relation";
 
-/// A wrapper of DataFusion's rule that removes empty inputs.
-#[derive(Debug)]
-pub(super) struct EmptyUnions {
-    pub(super) inner: Arc<dyn OptimizerRule + Send + Sync>,
-}
-
-impl OptimizerRule for EmptyUnions {
-    fn name(&self) -> &str {
-        self.inner.name()
+/// Calls DataFusion's rule that removes empty inputs.
+pub(super) fn keep_union_names(
+    rule: &dyn OptimizerRule,
+    plan: LogicalPlan,
+    config: &dyn OptimizerConfig,
+) -> Result<Transformed<LogicalPlan>> {
+    if let LogicalPlan::Union(union) = &plan
+        && let Some(input) = only_input(union)
+        && input.schema() != &union.schema
+    {
+        return renamed(input, union).map(Transformed::yes);
     }
-
-    fn apply_order(&self) -> Option<ApplyOrder> {
-        self.inner.apply_order()
-    }
-
-    fn rewrite(
-        &self,
-        plan: LogicalPlan,
-        config: &dyn OptimizerConfig,
-    ) -> Result<Transformed<LogicalPlan>> {
-        if let LogicalPlan::Union(union) = &plan
-            && let Some(input) = only_input(union)
-            && input.schema() != &union.schema
-        {
-            return renamed(input, union).map(Transformed::yes);
-        }
-        self.inner.rewrite(plan, config)
-    }
+    rule.rewrite(plan, config)
 }
 
 /// Returns the input that is not empty, if there is one and others are.

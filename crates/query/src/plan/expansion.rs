@@ -11,13 +11,12 @@
 //! needs no limit: it replaces no column that is used twice.
 
 use std::collections::HashMap;
-use std::sync::Arc;
 
 use datafusion::common::tree_node::Transformed;
 use datafusion::common::{Result, qualified_name};
 use datafusion::logical_expr::{Expr, Filter, LogicalPlan, Projection};
 use datafusion::optimizer::OptimizerConfig;
-use datafusion::optimizer::optimizer::{ApplyOrder, OptimizerRule};
+use datafusion::optimizer::optimizer::OptimizerRule;
 
 use crate::types::expression_size::nodes_of;
 
@@ -70,32 +69,15 @@ impl Growth {
     }
 }
 
-/// A wrapper of DataFusion's rule that makes inner joins of outer ones (expansion-2).
-#[derive(Debug)]
-pub(super) struct NearOuterJoins {
-    pub(super) inner: Arc<dyn OptimizerRule + Send + Sync>,
-}
-
-impl OptimizerRule for NearOuterJoins {
-    fn name(&self) -> &str {
-        self.inner.name()
-    }
-
-    fn apply_order(&self) -> Option<ApplyOrder> {
-        self.inner.apply_order()
-    }
-
-    fn rewrite(
-        &self,
-        plan: LogicalPlan,
-        config: &dyn OptimizerConfig,
-    ) -> Result<Transformed<LogicalPlan>> {
-        match &plan {
-            LogicalPlan::Filter(filter) if grows_below_projections(filter) => {
-                Ok(Transformed::no(plan))
-            }
-            _ => self.inner.rewrite(plan, config),
-        }
+/// Calls DataFusion's rule that makes inner joins of outer ones (expansion-2).
+pub(super) fn keep_near_outer_joins(
+    rule: &dyn OptimizerRule,
+    plan: LogicalPlan,
+    config: &dyn OptimizerConfig,
+) -> Result<Transformed<LogicalPlan>> {
+    match &plan {
+        LogicalPlan::Filter(filter) if grows_below_projections(filter) => Ok(Transformed::no(plan)),
+        _ => rule.rewrite(plan, config),
     }
 }
 
@@ -137,6 +119,8 @@ fn bare(expr: &Expr) -> &Expr {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use datafusion::logical_expr::{LogicalPlanBuilder, col, lit};
 
     use super::*;

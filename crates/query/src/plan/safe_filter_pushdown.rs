@@ -19,57 +19,42 @@ use datafusion::logical_expr::{
     Aggregate, BinaryExpr, Distinct, Expr, Filter, GroupingSet, LogicalPlan, lit,
 };
 use datafusion::optimizer::OptimizerConfig;
-use datafusion::optimizer::optimizer::{ApplyOrder, OptimizerRule};
+use datafusion::optimizer::optimizer::OptimizerRule;
 
 use super::expansion::Growth;
 
 /// The name of DataFusion's rule.
 pub(super) const PUSH_DOWN_FILTER: &str = "push_down_filter";
 
-/// A wrapper of DataFusion's rule that moves filters down; it keeps some of them in place.
-#[derive(Debug)]
-pub(super) struct SafeFilterPushdown {
-    pub(super) inner: Arc<dyn OptimizerRule + Send + Sync>,
-}
-
-impl OptimizerRule for SafeFilterPushdown {
-    fn name(&self) -> &str {
-        self.inner.name()
+/// Calls DataFusion's rule that moves filters down; keeps some of them in place.
+pub(super) fn push_down_safely(
+    rule: &dyn OptimizerRule,
+    plan: LogicalPlan,
+    config: &dyn OptimizerConfig,
+) -> Result<Transformed<LogicalPlan>> {
+    let LogicalPlan::Filter(filter) = plan else { return rule.rewrite(plan, config) };
+    let filter = without_null(merged(filter)?)?;
+    let Filter { predicate, input, .. } = &filter;
+    let mut growth = Growth::below(input, predicate);
+    let is_kept = |condition: &Expr| stays_above(condition, input) || !growth.takes(condition);
+    let are_kept = split_conjunction(predicate).into_iter().map(is_kept).collect::<Vec<bool>>();
+    if !are_kept.contains(&true) {
+        return rule.rewrite(LogicalPlan::Filter(filter), config);
     }
-
-    fn apply_order(&self) -> Option<ApplyOrder> {
-        self.inner.apply_order()
+    let Filter { predicate, input, .. } = filter;
+    let (mut kept, mut moved) = (Vec::new(), Vec::new());
+    for (condition, is_kept) in split_conjunction_owned(predicate).into_iter().zip(are_kept) {
+        if is_kept { kept.push(condition) } else { moved.push(condition) }
     }
-
-    fn rewrite(
-        &self,
-        plan: LogicalPlan,
-        config: &dyn OptimizerConfig,
-    ) -> Result<Transformed<LogicalPlan>> {
-        let LogicalPlan::Filter(filter) = plan else { return self.inner.rewrite(plan, config) };
-        let filter = without_null(merged(filter)?)?;
-        let Filter { predicate, input, .. } = &filter;
-        let mut growth = Growth::below(input, predicate);
-        let is_kept = |condition: &Expr| stays_above(condition, input) || !growth.takes(condition);
-        let are_kept = split_conjunction(predicate).into_iter().map(is_kept).collect::<Vec<bool>>();
-        if !are_kept.contains(&true) {
-            return self.inner.rewrite(LogicalPlan::Filter(filter), config);
-        }
-        let Filter { predicate, input, .. } = filter;
-        let (mut kept, mut moved) = (Vec::new(), Vec::new());
-        for (condition, is_kept) in split_conjunction_owned(predicate).into_iter().zip(are_kept) {
-            if is_kept { kept.push(condition) } else { moved.push(condition) }
-        }
-        let kept = conjunction(kept).expect("there is one");
-        let filtered = |input: LogicalPlan| -> Result<LogicalPlan> {
-            Ok(LogicalPlan::Filter(Filter::try_new(kept, Arc::new(input))?))
-        };
-        match conjunction(moved) {
-            None => Ok(Transformed::no(filtered(Arc::unwrap_or_clone(input))?)),
-            Some(moved) => {
-                let moved = LogicalPlan::Filter(Filter::try_new(moved, input)?);
-                self.inner.rewrite(moved, config)?.map_data(filtered)
-            }
+    let kept = conjunction(kept).expect("there is one");
+    let filtered = |input: LogicalPlan| -> Result<LogicalPlan> {
+        Ok(LogicalPlan::Filter(Filter::try_new(kept, Arc::new(input))?))
+    };
+    match conjunction(moved) {
+        None => Ok(Transformed::no(filtered(Arc::unwrap_or_clone(input))?)),
+        Some(moved) => {
+            let moved = LogicalPlan::Filter(Filter::try_new(moved, input)?);
+            rule.rewrite(moved, config)?.map_data(filtered)
         }
     }
 }

@@ -15,8 +15,6 @@
 //!
 //! Such parts of an expression are hidden from it (`hidden_parts`), and shown again behind it.
 
-use std::sync::Arc;
-
 use datafusion::arrow::datatypes::{DataType, TimeUnit};
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::common::{DFSchema, Result, ScalarValue};
@@ -25,7 +23,7 @@ use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{Expr, ExprSchemable, LogicalPlan, Operator};
 use datafusion::optimizer::OptimizerConfig;
-use datafusion::optimizer::optimizer::{ApplyOrder, OptimizerRule};
+use datafusion::optimizer::optimizer::OptimizerRule;
 
 use super::coerce::compares;
 use super::hidden_parts::{Kind, hidden_case, hide, is_hidden, shown};
@@ -35,40 +33,25 @@ use crate::types::expression_size::{check_written_out, is_large_as_conditions};
 /// The name of DataFusion's rule.
 pub(super) const SIMPLIFY: &str = "simplify_expressions";
 
-/// A wrapper of DataFusion's rule that simplifies expressions.
-#[derive(Debug)]
-pub(super) struct SafeSimplification {
-    pub(super) inner: Arc<dyn OptimizerRule + Send + Sync>,
-}
-
-impl OptimizerRule for SafeSimplification {
-    fn name(&self) -> &str {
-        self.inner.name()
-    }
-
-    fn apply_order(&self) -> Option<ApplyOrder> {
-        self.inner.apply_order()
-    }
-
-    fn rewrite(
-        &self,
-        plan: LogicalPlan,
-        config: &dyn OptimizerConfig,
-    ) -> Result<Transformed<LogicalPlan>> {
-        let is_aggregate = matches!(plan, LogicalPlan::Aggregate(_));
-        check_written_out(&plan)?;
-        let hidden = with_hidden_parts(plan)?;
-        let simplified = hidden.transform_data(|plan| self.inner.rewrite(plan, config))?;
-        simplified.transform_data(|plan| {
-            // An aggregate may have become a projection of one.
-            let is_below = is_aggregate && !matches!(plan, LogicalPlan::Aggregate(_));
-            let below = match is_below {
-                true => plan.map_children(with_parts)?,
-                false => Transformed::no(plan),
-            };
-            below.transform_data(with_parts)
-        })
-    }
+/// Calls DataFusion's rule that simplifies expressions.
+pub(super) fn simplify_safely(
+    rule: &dyn OptimizerRule,
+    plan: LogicalPlan,
+    config: &dyn OptimizerConfig,
+) -> Result<Transformed<LogicalPlan>> {
+    let is_aggregate = matches!(plan, LogicalPlan::Aggregate(_));
+    check_written_out(&plan)?;
+    let hidden = with_hidden_parts(plan)?;
+    let simplified = hidden.transform_data(|plan| rule.rewrite(plan, config))?;
+    simplified.transform_data(|plan| {
+        // An aggregate may have become a projection of one.
+        let is_below = is_aggregate && !matches!(plan, LogicalPlan::Aggregate(_));
+        let below = match is_below {
+            true => plan.map_children(with_parts)?,
+            false => Transformed::no(plan),
+        };
+        below.transform_data(with_parts)
+    })
 }
 
 /// Hides parts of the expressions of a node.

@@ -19,17 +19,18 @@ use datafusion::physical_plan::ExecutionPlan;
 
 use super::barriers::with_barriers;
 use super::distinct_counts::{AGGREGATE_STATISTICS, DistinctCounts};
-use super::empty_unions::{EmptyUnions, PROPAGATE_EMPTY};
-use super::expansion::{ELIMINATE_OUTER_JOIN, NearOuterJoins};
+use super::empty_unions::{PROPAGATE_EMPTY, keep_union_names};
+use super::expansion::{ELIMINATE_OUTER_JOIN, keep_near_outer_joins};
 use super::final_forms::FinalForms;
 use super::float_joins::FloatJoinKeys;
 use super::large_limits::{LargeLimits, PUSHDOWN_SORT};
 use super::masked_keys::MaskedKeys;
-use super::null_keys::{ELIMINATE_CROSS_JOIN, EXTRACT_EQUIJOIN, NullKeys};
+use super::null_keys::{ELIMINATE_CROSS_JOIN, EXTRACT_EQUIJOIN, keep_null_keys};
 use super::order::OrderedScans;
-use super::safe_filter_pushdown::{PUSH_DOWN_FILTER, SafeFilterPushdown};
-use super::safe_simplification::{SIMPLIFY, SafeSimplification};
+use super::safe_filter_pushdown::{PUSH_DOWN_FILTER, push_down_safely};
+use super::safe_simplification::{SIMPLIFY, simplify_safely};
 use super::time_texts::TimeTexts;
+use super::wrapped_rule::{Around, WrappedRule};
 use crate::account::check_canceled;
 use crate::functions::{Stage, bound_functions_of};
 use crate::scan::AggregatePushdown;
@@ -45,26 +46,16 @@ pub(crate) fn analyzer_rules() -> Vec<Arc<dyn AnalyzerRule + Send + Sync>> {
 /// evaluate them.
 pub(crate) fn optimizer_rules() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
     let bound = |stage| Arc::new(BoundFunctions(stage)) as Arc<dyn OptimizerRule + Send + Sync>;
-    let replaced = |rule: Arc<dyn OptimizerRule + Send + Sync>| {
-        if rule.name() == PUSH_DOWN_FILTER {
-            return Arc::new(SafeFilterPushdown { inner: rule })
-                as Arc<dyn OptimizerRule + Send + Sync>;
-        }
-        if rule.name() == ELIMINATE_OUTER_JOIN {
-            return Arc::new(NearOuterJoins { inner: rule })
-                as Arc<dyn OptimizerRule + Send + Sync>;
-        }
-        if [EXTRACT_EQUIJOIN, ELIMINATE_CROSS_JOIN].contains(&rule.name()) {
-            return Arc::new(NullKeys { inner: rule }) as Arc<dyn OptimizerRule + Send + Sync>;
-        }
-        if rule.name() == PROPAGATE_EMPTY {
-            return Arc::new(EmptyUnions { inner: rule }) as Arc<dyn OptimizerRule + Send + Sync>;
-        }
-        if rule.name() == SIMPLIFY {
-            return Arc::new(SafeSimplification { inner: rule })
-                as Arc<dyn OptimizerRule + Send + Sync>;
-        }
-        rule
+    let replaced = |inner: Arc<dyn OptimizerRule + Send + Sync>| {
+        let around: Around = match inner.name() {
+            PUSH_DOWN_FILTER => push_down_safely,
+            ELIMINATE_OUTER_JOIN => keep_near_outer_joins,
+            EXTRACT_EQUIJOIN | ELIMINATE_CROSS_JOIN => keep_null_keys,
+            PROPAGATE_EMPTY => keep_union_names,
+            SIMPLIFY => simplify_safely,
+            _ => return inner,
+        };
+        Arc::new(WrappedRule { inner, around }) as Arc<dyn OptimizerRule + Send + Sync>
     };
     let rules = Optimizer::new().rules.into_iter().map(replaced);
     let last: [Arc<dyn OptimizerRule + Send + Sync>; 3] =
