@@ -31,7 +31,7 @@ use tidegate_storage::TYPE_KEY;
 
 pub(crate) use scalars::{
     Style, hex, push_clock, push_date, push_float, push_fraction, push_hex, push_instant,
-    push_integer, push_uuid,
+    push_integer, push_uuid, two_digits,
 };
 
 /// The kind of text of a value.

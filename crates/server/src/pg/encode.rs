@@ -9,9 +9,11 @@
 //! - pg_encode-3. Writing a long or large row stops when its statement is cancelled, and when there
 //!   is no memory left (`room`).
 //!
-//! COPY writes its text with the same `Writer`s. Not here: the types of columns (`types`).
+//! COPY writes its text with the same `Writer`s. Not here: the types of columns (`types`), rows of
+//! which all values are short (`blocks`).
 
 mod room;
+mod blocks;
 mod numeric;
 mod list;
 mod text;
@@ -28,9 +30,11 @@ use arrow::datatypes::{
 };
 use arrow::error::ArrowError;
 use bytes::{BufMut, BytesMut};
+use std::ops::Range;
 
 use super::types::{CHAR, PG_TYPE_KEY, TEXT, per_second, type_of};
 use crate::value_text;
+use blocks::BlockWriter;
 use list::lists;
 
 pub(super) use list::weight;
@@ -80,6 +84,59 @@ pub(super) fn arrays(batch: &RecordBatch) -> Result<Vec<ArrayRef>, ArrowError> {
     columns.map(|(field, array)| casts::cast_to_wire(field, array)).collect()
 }
 
+/// The rows of a batch, prepared for writing.
+pub(super) struct BatchWriter<'a> {
+    rows: RowWriter<'a>,
+    /// `None` if values may be long, or the rows are few.
+    blocks: Option<BlockWriter<'a>>,
+}
+
+/// The number of rows from which on they are written in blocks.
+const BLOCK_ROWS_MIN: usize = 8;
+
+impl<'a> BatchWriter<'a> {
+    /// Prepares these arrays, which are those of the schema, of which so many rows are written at
+    /// most.
+    pub(super) fn new(
+        schema: &'a SchemaRef,
+        arrays: &'a [ArrayRef],
+        formats: &[Format],
+        rows: usize,
+    ) -> Result<BatchWriter<'a>, ArrowError> {
+        let columns =
+            schema.fields().iter().zip(arrays).enumerate().map(|(at, (field, array))| {
+                (field.as_ref(), array.as_ref(), format_of(formats, at))
+            });
+        let blocks = match BLOCK_ROWS_MIN <= rows {
+            true => BlockWriter::new(columns, rows),
+            false => None,
+        };
+        Ok(BatchWriter { rows: RowWriter::new(schema, arrays, formats)?, blocks })
+    }
+
+    /// Appends some of these rows, at least one, as DataRow messages. Returns their number; nothing
+    /// of them is left if they are stopped (pg_encode-3).
+    pub(super) fn push(
+        &mut self,
+        rows: Range<usize>,
+        room: &mut Room<'_>,
+    ) -> Result<usize, RowStopped> {
+        if let Some(blocks) = &mut self.blocks {
+            if let Some(written) = blocks.push(rows.clone(), room)? {
+                return Ok(written);
+            }
+            self.blocks = None;
+        }
+        self.rows.push(rows.start, room)?;
+        Ok(1)
+    }
+}
+
+/// Returns the format of a column: text, if the client has named none.
+fn format_of(formats: &[Format], column: usize) -> Format {
+    formats.get(column).copied().unwrap_or(Format::Text)
+}
+
 impl<'a> RowWriter<'a> {
     /// Prepares these arrays, which are those of the schema.
     pub(super) fn new(
@@ -87,10 +144,10 @@ impl<'a> RowWriter<'a> {
         arrays: &'a [ArrayRef],
         formats: &[Format],
     ) -> Result<RowWriter<'a>, ArrowError> {
-        let columns = schema.fields().iter().zip(arrays).enumerate().map(|(at, (field, array))| {
-            let format = formats.get(at).copied().unwrap_or(Format::Text);
-            Writer::new(field, array.as_ref(), format)
-        });
+        let columns =
+            schema.fields().iter().zip(arrays).enumerate().map(|(at, (field, array))| {
+                Writer::new(field, array.as_ref(), format_of(formats, at))
+            });
         Ok(RowWriter { columns: columns.collect::<Result<_, _>>()? })
     }
 

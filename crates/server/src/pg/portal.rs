@@ -31,7 +31,7 @@ use tokio::sync::Notify;
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 use tokio::task::JoinHandle;
 
-use super::encode::{Format, Guard, Room, RowStopped, RowWriter, arrays, weight};
+use super::encode::{BatchWriter, Format, Guard, Room, RowStopped, arrays, weight};
 use super::error_response::ErrorResponse;
 use crate::execution_slot::ExecutionSlot;
 use crate::server_state::{CountedQuery, Services};
@@ -255,16 +255,15 @@ impl Pending {
             None => arrays(&self.batch)?,
         };
         let arrays = self.arrays.insert(arrays);
-        let writer = RowWriter::new(&self.schema, arrays, formats)?;
-        let mut written = 0;
-        while self.next < self.batch.num_rows()
-            && written < share.rows_max
-            && room.len() < share.bytes_max
-        {
-            writer.push(self.next, room)?;
-            self.next += 1;
-            written += 1;
+        let left = u64::try_from(self.batch.num_rows() - self.next).unwrap_or(u64::MAX);
+        let rows = usize::try_from(left.min(share.rows_max)).expect("no more than there are");
+        let end = self.next + rows;
+        let mut writer = BatchWriter::new(&self.schema, arrays, formats, rows)?;
+        let start = self.next;
+        while self.next < end && room.len() < share.bytes_max {
+            self.next += writer.push(self.next..end, room)?;
         }
+        let written = (self.next - start) as u64;
         Ok(written)
     }
 }

@@ -35,6 +35,13 @@ const PAIRS: [u8; 200] = {
 /// The most digits of a number of 64 bits.
 const DIGITS_MAX: usize = 20;
 
+/// Returns the digits of a number below 100.
+#[inline]
+pub(crate) fn two_digits(value: u64) -> [u8; 2] {
+    let pair = 2 * usize::try_from(value).expect("below 100");
+    [PAIRS[pair], PAIRS[pair + 1]]
+}
+
 /// Appends an integer.
 pub(crate) fn push_integer(value: i128, text: &mut impl Write) {
     if value < 0 {
@@ -49,14 +56,14 @@ pub(crate) fn push_padded(mut value: u64, digits: usize, text: &mut impl Write) 
     let mut buffer = [b'0'; DIGITS_MAX];
     let mut at = DIGITS_MAX;
     while 10 <= value {
-        let pair = 2 * usize::try_from(value % 100).expect("below 100");
-        buffer[at - 2..at].copy_from_slice(&PAIRS[pair..pair + 2]);
+        buffer[at - 2..at].copy_from_slice(&two_digits(value % 100));
         value /= 100;
         at -= 2;
     }
     if 0 < value {
         at -= 1;
-        buffer[at] = PAIRS[2 * usize::try_from(value).expect("below 10") + 1];
+        let [_, digit] = two_digits(value);
+        buffer[at] = digit;
     }
     let start = at.min(DIGITS_MAX - digits);
     text.write_str(str::from_utf8(&buffer[start..]).expect("digits are ASCII")).expect(TAKES_ALL);
