@@ -352,7 +352,8 @@ impl RequestContext<'_> {
         match &mut self.reservation {
             Some(reservation) => reservation.try_resize(bytes),
             None => {
-                self.reservation = Some(self.server.budget.account().reserve(bytes)?);
+                self.reservation =
+                    Some(self.server.budget.account(self.sender.claimant()).reserve(bytes)?);
                 Ok(())
             }
         }

@@ -25,7 +25,8 @@ use super::error::CopyError;
 use super::job::{Ended, Job, JobHandle, Kind, NewJob, Work};
 use super::log::Rejects;
 use super::{Inner, run_import};
-use crate::budget::{OverBudget, Reservation};
+use crate::admission::Claimant;
+use crate::budget::{Budget, OverBudget, Reservation};
 
 /// The most pieces that wait for the import (upload-1).
 const PIECES: usize = 8;
@@ -97,7 +98,8 @@ impl Upload {
             Ok(work)
         });
         let work = Mutex::new(Some(work.await?));
-        let reservation = inner.budget.as_ref().map(|budget| budget.account().reserve(0));
+        let account = |budget: &Arc<Budget>| budget.account(Claimant::of(session));
+        let reservation = inner.budget.as_ref().map(|budget| account(budget).reserve(0));
         let reservation = reservation.transpose().map_err(|error| over_budget(&error))?;
         let state = State::Collecting { inner: Arc::clone(inner), job, work };
         Ok(Upload { sender, state, small: BytesMut::new(), reservation })

@@ -35,6 +35,7 @@ use super::route::ParameterSpec;
 use super::route::ParameterType::{Flag, Integer, OneOf, Text};
 use super::streaming_slot::{StreamingSlot, room};
 use super::{Flow, RequestContext};
+use crate::admission::Claimant;
 use crate::budget::{Account, OverBudget};
 use crate::results::{DelimitedForm, ParquetForm, ResultForm, ResultWriter};
 use crate::server_state::{CountedQuery, Services};
@@ -238,7 +239,7 @@ async fn run(
     request.timeout = Some(timeout);
     let (sql, id) = (request.sql.clone(), context.request_id.clone());
     let (session, work) = (session(context), Arc::clone(services));
-    let account = context.server.budget.account();
+    let account = context.server.budget.account(Claimant::of(&session));
     // Only statements with rows can be exported; others must not be executed.
     session.keep_read_only();
     let (engine, own) = (Arc::clone(services), session.clone());

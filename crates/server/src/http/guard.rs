@@ -22,6 +22,7 @@
 //! Not here: authorization (`query::authorization`).
 
 use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
 
 use tokio::time::sleep;
 
@@ -29,6 +30,7 @@ use super::response::Response;
 use super::route::{ErrorForm, Reach, Route};
 use super::wire::Head;
 use super::{ListenerKind, RequestContext};
+use crate::admission::Claimant;
 use crate::auth::{Credentials, Login, Role};
 use crate::config::{Auth, Config};
 use crate::log::LogKind;
@@ -45,6 +47,12 @@ pub(super) struct Sender {
 impl Sender {
     /// The sender of all requests where no login is required.
     pub(super) const ANYBODY: Sender = Sender { user: None, role: Role::Admin };
+
+    /// Returns the user that the limits of users are about.
+    pub(super) fn claimant(&self) -> Claimant {
+        let user = self.user.as_deref().map(Arc::from);
+        Claimant { user, is_admin: self.role == Role::Admin }
+    }
 }
 
 impl From<Login> for Sender {

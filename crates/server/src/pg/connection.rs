@@ -37,6 +37,7 @@ use super::login::Client;
 use super::message_reader::{Message, take_message};
 use super::message_writer::Status;
 use super::wire::Wire;
+use crate::admission::Claimant;
 use crate::backends::{Backend, CancelableScript, EndedBy};
 use crate::budget::{Account, Reservation};
 use crate::server_state::{ServerState, Services, stopping};
@@ -157,7 +158,7 @@ impl Connection {
     ) -> Connection {
         client.session.connect_to(&client.database, backend.process);
         client.session.keep_lasting();
-        let account = server.budget.account();
+        let account = server.budget.account(Claimant::of(&client.session));
         wire.send_timeout = or_for_ever(server.config.pg.send_timeout);
         Connection {
             server: Arc::clone(server),

@@ -387,13 +387,11 @@ pub(super) fn bytes_of(values: &[Parameter]) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use tidegate_model::ByteCount;
-
     use super::*;
-    use crate::budget::Budget;
+    use crate::budget::tests::reservation;
 
     fn counted(memory: u64) -> Counted {
-        Counted::new(Budget::new(ByteCount(memory)).account().reserve(0).unwrap())
+        Counted::new(reservation(memory))
     }
 
     fn read(

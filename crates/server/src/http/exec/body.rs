@@ -3,7 +3,7 @@
 //!
 //! - exec_body-1. The bytes of a body, and of the parameters made from it, are counted in the
 //!   memory budget of connections, before they are held and until the request ends.
-//! - A slow body is refused while that budget is scarce (pace-1).
+//! - A slow body is refused while the sender's share of that budget is scarce (pace-1).
 //!
 //! Not here: the meaning of the parameters (`request`).
 
@@ -116,9 +116,9 @@ async fn read_body(context: &mut RequestContext<'_>) -> Result<Vec<u8>, Stopped>
     let decompressor = Decompressor::new(&body_encoding, max)
         .map_err(|error| decompress_refusal(context, &error))?;
     let mut reading = Reading { decompressor, bytes: Vec::new(), decoder_bytes };
-    let (pace, server) = (BodyPace::begin(), context.server);
+    let (pace, server, sender) = (BodyPace::begin(), context.server, context.sender.claimant());
     loop {
-        let is_scarce = || server.budget.is_scarce();
+        let is_scarce = || server.budget.is_scarce_for(&sender);
         let next = pace.next(context, reading.bytes.len(), is_scarce).await;
         let Some(mut piece) = next.map_err(|error| unread(&error))? else { break };
         while !piece.is_empty() {

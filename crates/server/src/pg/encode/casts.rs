@@ -95,12 +95,11 @@ mod tests {
     use arrow::buffer::OffsetBuffer;
     use bytes::BytesMut;
 
-    use tidegate_model::ByteCount;
     use tidegate_query::CancelHandle;
 
     use super::super::{Format, Guard, Room, RowWriter, arrays};
     use super::*;
-    use crate::budget::Budget;
+    use crate::budget::tests::reservation;
 
     /// Returns the text and the binary format of the first value of a column, the latter in
     /// hexadecimal.
@@ -110,8 +109,7 @@ mod tests {
         let schema = batch.schema();
         let value = |format: Format| {
             let mut bytes = BytesMut::new();
-            let reservation = Budget::new(ByteCount(0)).account().reserve(0).unwrap();
-            let mut guard = Guard::new(reservation, &CancelHandle::default());
+            let mut guard = Guard::new(reservation(0), &CancelHandle::default());
             let writer = RowWriter::new(&schema, &arrays, &[format]).unwrap();
             writer.push(0, &mut Room::new(&mut bytes, &mut guard)).unwrap();
             // The tag, two lengths and a count stand before it.

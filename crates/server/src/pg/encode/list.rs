@@ -243,12 +243,11 @@ mod tests {
     };
     use arrow::buffer::OffsetBuffer;
     use bytes::BytesMut;
-    use tidegate_model::ByteCount;
     use tidegate_query::CancelHandle;
 
     use super::super::{Guard, RowWriter, arrays};
     use super::*;
-    use crate::budget::Budget;
+    use crate::budget::tests::reservation;
 
     /// Makes lists of these lengths; `None` is NULL.
     fn of(values: ArrayRef, lengths: &[Option<usize>]) -> ArrayRef {
@@ -273,8 +272,7 @@ mod tests {
         let arrays = arrays(&batch).unwrap();
         let schema = batch.schema();
         let writer = RowWriter::new(&schema, &arrays, &[format]).unwrap();
-        let reservation = Budget::new(ByteCount(memory)).account().reserve(0).unwrap();
-        let mut guard = Guard::new(reservation, cancel_handle);
+        let mut guard = Guard::new(reservation(memory), cancel_handle);
         let mut bytes = BytesMut::new();
         let done = writer.push(0, &mut Room::new(&mut bytes, &mut guard));
         assert!(done.is_ok() || bytes.is_empty(), "pg_encode-3: nothing of it is left");

@@ -22,7 +22,7 @@ const COUNT_STEP_BYTES: usize = 64 << 10;
 const CHECK_ELEMENTS: usize = 1_024;
 
 /// The reason why a row is stopped.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::pg) enum RowStopped {
     TooLarge,
     Memory(OverBudget),

@@ -295,15 +295,12 @@ pub(super) fn sql_type_of(element: PgType) -> Option<Cow<'static, str>> {
 
 #[cfg(test)]
 mod tests {
-    use tidegate_model::ByteCount;
-
     use super::*;
-    use crate::budget::Budget;
+    use crate::budget::tests::reservation;
 
     fn read_as(ty: PgType, bytes: &[u8], format: Format) -> Result<Parameter, &'static str> {
-        let reservation = Budget::new(ByteCount(1 << 30)).account().reserve(0).unwrap();
-        let read =
-            parameter(bytes, 1, ty, TypeSource::Inferred, format, &mut Counted::new(reservation));
+        let mut counted = Counted::new(reservation(1 << 30));
+        let read = parameter(bytes, 1, ty, TypeSource::Inferred, format, &mut counted);
         read.map_err(|error| error.code)
     }
 

@@ -277,6 +277,43 @@ fn memory_of_all_connections_together_has_a_bound() {
     server.stop();
 }
 
+// A reader kept all of it in prepared statements of idle connections: of all others, administrators
+// included, statements of more than 32 KiB were refused.
+#[test]
+fn one_user_leaves_memory_of_connections_to_others() {
+    let world = World::new();
+    let server = Server::start_with(&world, &[SECRET, "memory.connection_limit=1MiB"]);
+    let added = world.run_with(&["user", "add", "ann", "--role", "reader"], b"hers");
+    assert_eq!(added.code, Some(0), "{}", added.stderr);
+    block_on(async {
+        let (host, port) = (server.pg.ip(), server.pg.port());
+        let address = format!("host={host} port={port} user=ann password=hers dbname=test");
+        let mut held = Vec::new();
+        for size in [30_000, 3_000, 300].repeat(2) {
+            let (ann, connection) = tokio_postgres::connect(&address, NoTls).await.unwrap();
+            tokio::spawn(connection);
+            let text = "x".repeat(size);
+            let mut number = 0;
+            let error = loop {
+                number += 1;
+                let prepare = format!("PREPARE p{number} AS SELECT '{text}'");
+                if let Err(error) = ann.simple_query(&prepare).await {
+                    break error;
+                }
+            };
+            let message = error.as_db_error().expect("the server says so").message();
+            let is_told = message.contains("memory.connection_limit (1.0 MiB)")
+                && message.contains("those of user `ann` hold");
+            assert!(is_told, "budget-4: {message}");
+            held.push(ann);
+        }
+        let admin = connect(&server).await;
+        let long = format!("SELECT length('{}')", "y".repeat(50_000));
+        assert_eq!(rows(&admin, &long).await, ["50000"], "budget-4");
+    });
+    server.stop();
+}
+
 /// Returns a connection that has logged in, and its number.
 fn enter(server: &Server, user: &str) -> (TcpStream, u32) {
     let mut stream = open(server);
