@@ -6,8 +6,17 @@
 //! - A statement is listed from before it is planned until its last row was taken, its rows were
 //!   dropped, or it has failed, and no longer: nothing here grows with finished statements.
 //! - A cancel goes to the `CancelState` of the statement with its id, which no other statement has.
+//! - running_queries-2. The bytes of a statement are those that it has reserved (`memory`), or
+//!   those that its threads have allocated and neither freed nor passed to its reader, if these are
+//!   more: memory that no account has, such as that of planning, is found too. Threads are counted
+//!   where a statement has some of its own (the lanes of a server). Values that its reader has
+//!   received are subtracted in full, so the bytes are rather too low than too high.
+//! - running_queries-3. A statement that was stopped counts until its threads have other work, at
+//!   most for `ENDING_MICROS`: its memory is not free yet, and its user has it.
 
-use std::collections::{BTreeMap, HashMap};
+mod victim;
+
+use std::collections::BTreeMap;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -20,11 +29,13 @@ use datafusion::execution::{RecordBatchStream, SendableRecordBatchStream};
 use datafusion::physical_plan::ExecutionPlan;
 use futures::{Stream, StreamExt};
 use tidegate_model::ByteCount;
-use tidegate_storage::Database;
+use tidegate_storage::{Database, HeapUse};
 
 use crate::cancel::{CancelReason, CancelState};
 use crate::memory::StatementMemory;
+use crate::role::Role;
 use crate::session::Session;
+use victim::{Among, Share, victim};
 
 /// All running statements of an engine.
 #[derive(Debug)]
@@ -33,7 +44,23 @@ pub(crate) struct RunningQueries {
     database: Arc<Database>,
     next_id: AtomicU64,
     running: Mutex<BTreeMap<u64, Arc<RunningQuery>>>,
+    /// The stopped statements whose threads may still work (running_queries-3), at most one for
+    /// each group of threads.
+    ending: Mutex<Vec<Ending>>,
 }
+
+/// A stopped statement that is not listed any more.
+#[derive(Debug)]
+struct Ending {
+    user: Option<String>,
+    heap: HeapUse,
+    given_bytes: u64,
+    since: i64,
+}
+
+/// The time for which stopped statements count (running_queries-3): longer than a step of an
+/// operator takes, and short enough that a wrong count does not protect others for long.
+const ENDING_MICROS: i64 = 60_000_000;
 
 /// The first process number of statements whose session has none; connections count from 1 and do
 /// not reach it.
@@ -49,7 +76,11 @@ pub(crate) struct RunningQuery {
     pub(crate) start: i64,
     pub(crate) memory: Arc<StatementMemory>,
     stop: Arc<CancelState>,
+    /// The heap of its threads; `None` if it has none of its own.
+    heap: Option<HeapUse>,
     rows_out: AtomicU64,
+    /// The bytes of the values that its reader has received.
+    given_bytes: AtomicU64,
     stage: Mutex<Stage>,
 }
 
@@ -102,10 +133,11 @@ impl RunningQueries {
             database: Arc::clone(database),
             next_id: AtomicU64::new(first),
             running: Mutex::default(),
+            ending: Mutex::default(),
         }
     }
 
-    /// Lists a new statement, in planning.
+    /// Lists a new statement, in planning. The calling thread is one of its own, if it has some.
     pub(crate) fn begin(
         self: &Arc<Self>,
         sql: &Arc<str>,
@@ -121,7 +153,9 @@ impl RunningQueries {
             start,
             memory,
             stop: Arc::clone(stop),
+            heap: HeapUse::begin(),
             rows_out: AtomicU64::new(0),
+            given_bytes: AtomicU64::new(0),
             stage: Mutex::new(Stage { state: State::Planning, since: start, plan: None }),
         });
         let earlier = self.running().insert(running.id, Arc::clone(&running));
@@ -145,25 +179,35 @@ impl RunningQueries {
         true
     }
 
-    /// Cancels the largest statement of the user whose statements have most memory, because the
-    /// process is over its limit. Returns its id and its bytes.
+    /// Cancels a statement because the process is over its limit: the largest of the user who has
+    /// most memory, those of administrators last (`victim`). Returns its id and its bytes.
     pub(crate) fn end_largest(&self, limit: ByteCount) -> Option<(u64, ByteCount)> {
+        self.end_one(limit, Among::All)
+    }
+
+    /// The same among the users whose stopped statements still have much memory.
+    pub(crate) fn end_largest_of_stopped(&self, limit: ByteCount) -> Option<(u64, ByteCount)> {
+        self.end_one(limit, Among::UsersWithStopped)
+    }
+
+    fn end_one(&self, limit: ByteCount, among: Among) -> Option<(u64, ByteCount)> {
         let now = self.database.now_micros();
-        let statements = self.list().into_iter();
-        let going_on = statements.filter(|it| it.state(now).0 != State::Canceled);
-        let sized = going_on.map(|it| (it.memory.bytes(), it)).filter(|(bytes, _)| 0 < *bytes);
-        let sized = sized.collect::<Vec<_>>();
-        let mut users = HashMap::<Option<&str>, u64>::new();
-        for (bytes, running) in &sized {
-            *users.entry(running.user()).or_default() += bytes;
-        }
-        // Many small statements of one user must not cause the cancel of a large one of another.
-        let most = |(bytes, running): &(u64, Arc<RunningQuery>)| (users[&running.user()], *bytes);
-        let (bytes, largest) = sized.iter().max_by_key(|it| most(it))?;
-        let bytes = *bytes;
+        let (listed, ending) = (self.list(), self.ending(now));
+        let mut shares = listed.iter().map(|it| it.share()).collect::<Vec<_>>();
+        shares.extend(ending.iter().map(Ending::share));
+        let chosen = victim(&shares, limit.0, among)?;
+        let (bytes, largest) = (shares[chosen].bytes, &listed[chosen]);
         largest.stage().enter(State::Canceled, now);
         largest.stop.cancel_for(CancelReason::Memory { limit });
         Some((largest.id, ByteCount(bytes)))
+    }
+
+    /// The bytes of statements that were stopped and still have memory (running_queries-3).
+    pub(crate) fn ending_bytes(&self) -> ByteCount {
+        let now = self.database.now_micros();
+        let listed = self.list().into_iter().map(|it| it.share().ending_bytes());
+        let listed = listed.sum::<u64>();
+        ByteCount(self.ending(now).iter().map(Ending::bytes).fold(listed, u64::saturating_add))
     }
 
     /// Cancels the statement that has spilled most, because the disk is nearly full. Returns its id
@@ -188,15 +232,62 @@ impl RunningQueries {
         }
     }
 
+    /// The stopped statements whose threads may still work (running_queries-3).
+    fn ending(&self, now: i64) -> MutexGuard<'_, Vec<Ending>> {
+        let mut ending = self.ending.lock().unwrap_or_else(PoisonError::into_inner);
+        ending.retain(|it| it.heap.is_latest() && now.saturating_sub(it.since) < ENDING_MICROS);
+        ending
+    }
+
     fn running(&self) -> MutexGuard<'_, BTreeMap<u64, Arc<RunningQuery>>> {
         // No code that can panic runs while it is locked.
         self.running.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
+impl Ending {
+    fn bytes(&self) -> u64 {
+        self.heap.bytes().saturating_sub(self.given_bytes)
+    }
+
+    fn share(&self) -> Share<'_> {
+        Share {
+            user: self.user.as_deref(),
+            is_admin: false,
+            bytes: self.bytes(),
+            is_going_on: false,
+        }
+    }
+}
+
 impl RunningQuery {
-    fn user(&self) -> Option<&str> {
-        self.session.origin().user.as_deref()
+    /// The bytes that it has (running_queries-2).
+    fn bytes(&self) -> u64 {
+        let allocated = self.heap.as_ref().map_or(0, HeapUse::bytes);
+        let kept = allocated.saturating_sub(self.given_bytes.load(Relaxed));
+        self.memory.bytes().max(kept)
+    }
+
+    fn share(&self) -> Share<'_> {
+        let origin = self.session.origin();
+        Share {
+            user: origin.user.as_deref(),
+            is_admin: origin.role == Role::Admin,
+            bytes: self.bytes(),
+            is_going_on: self.stop.reason().is_none(),
+        }
+    }
+
+    /// This statement after its end, if it was stopped and its threads may still work
+    /// (running_queries-3).
+    fn ending(&self, now: i64) -> Option<Ending> {
+        self.stop.reason()?;
+        Some(Ending {
+            user: self.session.origin().user.clone(),
+            heap: self.heap.clone()?,
+            given_bytes: self.given_bytes.load(Relaxed),
+            since: now,
+        })
     }
 
     /// The state, and its start in microseconds since 1970.
@@ -224,6 +315,14 @@ impl RunningQuery {
     /// The rows that were returned.
     pub(crate) fn rows_out(&self) -> u64 {
         self.rows_out.load(Relaxed)
+    }
+
+    /// Counts rows that its reader receives.
+    fn gives(&self, batch: &RecordBatch) {
+        self.rows_out.fetch_add(batch.num_rows() as u64, Relaxed);
+        if self.heap.is_some() {
+            self.given_bytes.fetch_add(batch.get_array_memory_size() as u64, Relaxed);
+        }
     }
 
     /// The plan, once the statement is planned.
@@ -279,6 +378,11 @@ impl Listing {
 
 impl Drop for Listing {
     fn drop(&mut self) {
+        let now = self.queries.database.now_micros();
+        if let Some(stopped) = self.running.ending(now) {
+            // In this order: its bytes are never missing from the counts.
+            self.queries.ending(now).push(stopped);
+        }
         self.queries.running().remove(&self.running.id);
     }
 }
@@ -300,7 +404,7 @@ impl Stream for Listed {
         let batch = ready!(self.stream.poll_next_unpin(context));
         match (&batch, &self.listing) {
             (Some(Ok(batch)), Some(listing)) => {
-                listing.running.rows_out.fetch_add(batch.num_rows() as u64, Relaxed);
+                listing.running.gives(batch);
             }
             (Some(Ok(_)), None) => {}
             _ => self.listing = None,

@@ -15,6 +15,8 @@
 //!   them compute than there are permits.
 //! - lanes-4. A lane is handed out when all its threads have started: a system without threads is
 //!   an error of one statement.
+//! - lanes-5. The threads of a lane are a group whose heap is counted (`tidegate_platform::heap`):
+//!   memory that a statement takes beside its accounts is known to be its own.
 //!
 //! Not here: admission (`admission`), and statements on the threads of their connections
 //! (`pg::portal`).
@@ -527,6 +529,7 @@ mod tests {
     use std::sync::mpsc::{Receiver, Sender, channel};
 
     use futures::FutureExt;
+    use tidegate_platform::HeapUse;
     use tokio::task::JoinHandle;
 
     use super::*;
@@ -565,6 +568,25 @@ mod tests {
         assert_eq!(planned, 8, "lanes-1");
         drop(others);
         lanes.end(Duration::from_secs(9));
+    }
+
+    // Memory that was in no account belonged to no statement, and others were cancelled for it.
+    #[tokio::test]
+    async fn threads_of_a_statement_are_counted_together() {
+        let lanes = lanes(1, 4);
+        let (one, other) = (lanes.take().await.unwrap(), lanes.take().await.unwrap());
+        let begin = async |lane: &Lane| {
+            let begun = lane.threads().spawn(async { HeapUse::begin() }).await.unwrap();
+            begun.expect("lanes-5: a worker is in the group of its lane")
+        };
+        let (of_one, of_other) = (begin(&one).await, begin(&other).await);
+        assert!(of_one.is_latest() && of_other.is_latest(), "lanes-5: lanes are apart");
+        let planning = one.threads().spawn_blocking(HeapUse::begin).await.unwrap();
+        assert!(planning.is_some_and(|it| it.is_latest()), "lanes-5");
+        assert!(!of_one.is_latest() && of_other.is_latest(), "lanes-5: one group for a lane");
+        drop((one, other));
+        lanes.end(Duration::from_secs(9));
+        assert!(HeapUse::begin().is_none(), "threads of connections are in no group");
     }
 
     // The task of a client that left at this moment panicked.

@@ -1,18 +1,26 @@
 //! The memory watchdog: cancels statements when the process exceeds its memory limit or spilled
 //! data fills the disk, before the kernel ends the process or writes fail.
 //!
-//! - watchdog-1. If the limit is exceeded by more than a twentieth for a whole second, the
-//!   statement with the most memory is cancelled, and one more with each further second.
+//! - watchdog-1. If the limit is exceeded by more than a twentieth for a whole second, the largest
+//!   statement of the user with the most memory is cancelled, and one more with each further
+//!   second.
 //! - watchdog-2. If the limit is exceeded by more than a quarter, statements are cancelled at once,
-//!   the largest first, until their memory makes up for the excess; and again after half a second,
+//!   in the same order, until their memory makes up for the excess; and again after half a second,
 //!   or when memory has grown by an eighth of the limit meanwhile.
 //! - watchdog-3. While the disk has less than half of the free space that `storage.min_free` keeps,
 //!   the statement that has spilled most is cancelled, and after half a second the next one:
 //!   spilled data disappears with its query, while rows that cannot be written are lost to their
 //!   clients.
 //!
-//! Not here: memory limits of single statements (`tidegate_query`), and of rows that wait for their
-//! commit.
+//! - watchdog-4. Memory of statements that were stopped and whose threads still work is about to
+//!   become free: nothing is cancelled for it, except further statements of the same users.
+//!
+//! The memory of a statement is what its threads have allocated, or what it has reserved, if that
+//! is more (running_queries-2): a statement whose memory is in no account is found, too. Otherwise
+//! it would take the memory, and those of others, whose memory is known, would be cancelled for it.
+//!
+//! Not here: the order of statements (`tidegate_query`), their memory limits, and those of rows
+//! that wait for their commit.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -78,19 +86,40 @@ impl Watchdog {
 
     fn check_memory(&mut self) {
         let (used, limit) = (ByteCount(rss_anon_bytes()), self.server.config.memory_limit);
-        let Some(mut excess) = self.memory.excess(used.0, limit.0) else { return };
+        let Some(excess) = self.memory.excess(used.0, limit.0) else { return };
+        let engine = &self.services.engine;
+        let ending = engine.ending_bytes();
+        let mut excess = beside_ending(excess, used.0.saturating_sub(limit.0), ending.0);
+        if excess == 0 {
+            // watchdog-4.
+            if let Some((id, bytes)) = engine.end_largest_of_stopped(limit) {
+                self.log_canceled(used, id, bytes);
+            }
+            return;
+        }
         while 0 < excess {
-            let Some((id, bytes)) = self.services.engine.end_largest(limit) else { return };
-            self.server.log.warn(
-                "memory",
-                format_args!(
-                    "process memory {used} exceeds memory.limit ({limit}): cancelling statement \
-                     {id} ({bytes})"
-                ),
-            );
+            let Some((id, bytes)) = engine.end_largest(limit) else { return };
+            self.log_canceled(used, id, bytes);
             excess = excess.saturating_sub(bytes.0);
         }
     }
+
+    fn log_canceled(&self, used: ByteCount, id: u64, bytes: ByteCount) {
+        let limit = self.server.config.memory_limit;
+        self.server.log.warn(
+            "memory",
+            format_args!(
+                "process memory {used} exceeds memory.limit ({limit}): cancelling statement {id} \
+                 ({bytes})"
+            ),
+        );
+    }
+}
+
+/// Returns the bytes of an excess that statements have to release, of a process that is this much
+/// over its limit, when those that were stopped still have `ending` bytes (watchdog-4).
+fn beside_ending(excess: u64, over: u64, ending: u64) -> u64 {
+    if over <= ending { 0 } else { excess.saturating_sub(ending).max(1) }
 }
 
 /// The history of memory checks.
@@ -150,6 +179,21 @@ mod tests {
         let mut expected = vec![0; 27];
         (expected[15], expected[25]) = (1, 1);
         check_cancels(&used, &expected);
+    }
+
+    #[test]
+    fn nothing_is_cancelled_for_memory_that_is_about_to_be_free() {
+        for (excess, over, ending, expected) in [
+            (300, 300, 0, 300),
+            (300, 300, 100, 200),
+            (300, 300, 300, 0),
+            (300, 300, 900, 0),
+            (1, 60, 0, 1),
+            (1, 60, 59, 1),
+            (1, 60, 60, 0),
+        ] {
+            assert_eq!(beside_ending(excess, over, ending), expected, "watchdog-4");
+        }
     }
 
     #[test]

@@ -35,7 +35,9 @@ use std::time::Duration;
 use std::{io, thread};
 
 use clap::Parser;
-use tidegate_platform::{install_sigbus_handler, printable, raise_descriptor_limit};
+use tidegate_platform::{
+    CountingAllocator, install_sigbus_handler, printable, raise_descriptor_limit,
+};
 
 use crate::args::{Arguments, BenchCommand, Command};
 use crate::environment::Environment;
@@ -46,7 +48,7 @@ use crate::session::Session;
 const LAST_WORDS: Duration = Duration::from_secs(2);
 
 #[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+static ALLOCATOR: CountingAllocator<mimalloc::MiMalloc> = CountingAllocator(mimalloc::MiMalloc);
 
 fn main() -> ExitCode {
     install_sigbus_handler();

@@ -1,4 +1,4 @@
-//! The threads of a lane: the started ones, and their CPU time.
+//! The threads of a lane: the started ones, their CPU time, and the group that counts their heap.
 
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -6,7 +6,7 @@ use std::pin::pin;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
-use tidegate_platform::ThreadId;
+use tidegate_platform::{HeapGroup, ThreadId};
 use tidegate_query::STACK_BYTES;
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::Notify;
@@ -22,6 +22,8 @@ const KEEP_ALIVE: Duration = Duration::from_hours(24 * 365);
 #[derive(Default)]
 pub(super) struct Threads {
     registry: Mutex<Registry>,
+    /// The heap of the threads: that of the statement of the lane.
+    heap: Arc<HeapGroup>,
     /// Wakes tasks and threads that wait for threads to start or end.
     notify: Notify,
     changed: Condvar,
@@ -70,6 +72,7 @@ pub(super) fn start_runtime(width: usize, threads: &Arc<Threads>) -> Option<Runt
 
 impl Threads {
     fn start(&self) {
+        self.heap.enter();
         let id = ThreadId::current();
         let mut registry = self.registry();
         if 0 < registry.niceness {
@@ -81,6 +84,7 @@ impl Threads {
     }
 
     fn stop(&self) {
+        HeapGroup::leave();
         let id = ThreadId::current();
         let mut registry = self.registry();
         registry.ids.retain(|other| *other != id);
