@@ -543,7 +543,7 @@ async fn accept_http(
             tokio::spawn(http::refuse_connection(task, stream, max));
             continue;
         };
-        let socket = is_admin.then(|| server.admin_sockets.enter());
+        let socket = is_admin.then(|| server.admin_sockets.enter(peer.ip()));
         tokio::spawn(async move {
             let served = http::serve(task, stream, peer, kind, tracker);
             match socket {
@@ -579,7 +579,7 @@ async fn accept_pg(
             continue;
         };
         // It is registered here, so that the next connection can replace it.
-        let pending = server.pending_logins.enter();
+        let pending = server.pending_logins.enter(peer.ip());
         let given = backends.give(stream, peer, async move |stream, peer| {
             pg::serve(task, stream, peer, pending, tracker).await;
             drop(counted);
