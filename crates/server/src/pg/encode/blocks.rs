@@ -507,12 +507,11 @@ mod tests {
     use bytes::BytesMut;
     use proptest::collection::vec;
     use proptest::prelude::*;
-    use tidegate_model::ByteCount;
     use tidegate_query::CancelHandle;
 
     use super::super::{BatchWriter, Guard, RowWriter, arrays};
     use super::*;
-    use crate::budget::Budget;
+    use crate::budget::tests::reservation;
 
     /// Returns columns of each type that blocks have, made of these bits.
     #[expect(clippy::cast_possible_truncation, reason = "any value of the type is wanted")]
@@ -563,8 +562,7 @@ mod tests {
         let batch = batch.unwrap();
         let (schema, arrays) = (batch.schema(), arrays(&batch).unwrap());
         let formats = vec![format; arrays.len()];
-        let reservation = Budget::new(ByteCount(1 << 30)).account().reserve(0).unwrap();
-        let mut guard = Guard::new(reservation, &CancelHandle::default());
+        let mut guard = Guard::new(reservation(1 << 30), &CancelHandle::default());
         let (mut by_row, mut by_block) = (BytesMut::new(), BytesMut::new());
         let writer = RowWriter::new(&schema, &arrays, &formats).unwrap();
         let mut room = Room::new(&mut by_row, &mut guard);
