@@ -96,6 +96,39 @@ pub(super) mod tests {
     };
 
     use super::*;
+    use crate::value_text::extremes;
+
+    // Parquet has no intervals and no decimals of a negative scale, and says so.
+    #[test]
+    fn extreme_values_are_written_or_refused_by_all_formats() {
+        for array in extremes::columns() {
+            let ty = array.data_type().clone();
+            let batch = RecordBatch::try_from_iter([("c", array)]).unwrap();
+            for form in [
+                ResultForm::Delimited(DelimitedForm::csv()),
+                ResultForm::Delimited(DelimitedForm::questdb()),
+                ResultForm::Delimited(DelimitedForm::text()),
+                ResultForm::Ndjson,
+                ResultForm::ArrowStream,
+                ResultForm::ArrowFile,
+                ResultForm::Parquet(ParquetForm::default()),
+            ] {
+                let mut out = Vec::new();
+                let written = form.writer(&mut out, batch.schema()).and_then(|mut writer| {
+                    writer.write(&batch)?;
+                    writer.finish()
+                });
+                let may_fail = matches!(form, ResultForm::Parquet(_));
+                assert!(written.is_ok() || may_fail, "value_text-1: {ty} as {form:?}");
+                if form == ResultForm::Ndjson {
+                    for line in String::from_utf8(out).unwrap().lines() {
+                        let read = serde_json::from_str::<serde_json::Value>(line);
+                        assert!(read.is_ok(), "json-1: {ty}: {line}");
+                    }
+                }
+            }
+        }
+    }
 
     /// Makes three rows: values, NULLs, and values that are hard to write.
     pub(crate) fn sample() -> RecordBatch {

@@ -2,12 +2,18 @@
 //!
 //! - The text of a value reads back as the same value when its column has the same type.
 //!
+//! - value_text-1. Every value of a type has a text, also those that no calendar and no clock has:
+//!   nothing panics, and no text tells of an error.
+//!
 //! Numbers are written with the shortest digits that say which number it is, instants as ISO 8601
-//! in UTC, intervals as PostgreSQL shows them, bytes as `\x` and hex, UUIDs with hyphens, IPv4
-//! addresses dotted, lists and structs as JSON. Not here: quoting, which differs by format.
+//! in UTC, intervals and spans of time as PostgreSQL shows them, bytes as `\x` and hex, UUIDs with
+//! hyphens, IPv4 addresses dotted, lists and structs as JSON. Not here: quoting, which differs by
+//! format.
 
 mod scalars;
 pub mod json;
+#[cfg(test)]
+pub(crate) mod extremes;
 
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -17,11 +23,13 @@ use arrow::array::{
 };
 use arrow::buffer::NullBuffer;
 use arrow::datatypes::{
-    DataType, Date32Type, Date64Type, Decimal128Type, Decimal256Type, DurationMicrosecondType,
-    DurationNanosecondType, Field, Float16Type, Float32Type, Float64Type, Int8Type, Int16Type,
-    Int32Type, Int64Type, IntervalMonthDayNanoType, IntervalUnit, TimeUnit,
-    TimestampMicrosecondType, TimestampMillisecondType, TimestampNanosecondType,
-    TimestampSecondType, UInt8Type, UInt16Type, UInt32Type, UInt64Type,
+    DataType, Date32Type, Date64Type, Decimal32Type, Decimal64Type, Decimal128Type, Decimal256Type,
+    DecimalType, DurationMicrosecondType, DurationMillisecondType, DurationNanosecondType,
+    DurationSecondType, Field, Float16Type, Float32Type, Float64Type, Int8Type, Int16Type,
+    Int32Type, Int64Type, IntervalDayTimeType, IntervalMonthDayNanoType, IntervalUnit,
+    IntervalYearMonthType, Time32MillisecondType, Time32SecondType, Time64MicrosecondType,
+    Time64NanosecondType, TimeUnit, TimestampMicrosecondType, TimestampMillisecondType,
+    TimestampNanosecondType, TimestampSecondType, UInt8Type, UInt16Type, UInt32Type, UInt64Type,
 };
 use arrow::error::ArrowError;
 use arrow::util::display::{ArrayFormatter, FormatOptions};
@@ -30,8 +38,8 @@ use tidegate_query::IntervalText;
 use tidegate_storage::TYPE_KEY;
 
 pub(crate) use scalars::{
-    Style, hex, push_clock, push_date, push_float, push_fraction, push_hex, push_instant,
-    push_integer, push_uuid, two_digits,
+    Style, hex, push_date, push_float, push_fraction, push_hex, push_instant, push_integer,
+    push_time, push_uuid, two_digits,
 };
 
 /// The kind of text of a value.
@@ -152,14 +160,10 @@ fn formatter<'a>(field: &Field, array: &'a dyn Array) -> Result<ValueFormatter<'
         DataType::Float16 => float::<Float16Type>(array),
         DataType::Float32 => float::<Float32Type>(array),
         DataType::Float64 => float::<Float64Type>(array),
-        DataType::Decimal128(..) => {
-            let values = array.as_primitive::<Decimal128Type>();
-            Box::new(|row, text| text.push_str(&values.value_as_string(row)))
-        }
-        DataType::Decimal256(..) => {
-            let values = array.as_primitive::<Decimal256Type>();
-            Box::new(|row, text| text.push_str(&values.value_as_string(row)))
-        }
+        DataType::Decimal32(..) => decimal::<Decimal32Type>(array),
+        DataType::Decimal64(..) => decimal::<Decimal64Type>(array),
+        DataType::Decimal128(..) => decimal::<Decimal128Type>(array),
+        DataType::Decimal256(..) => decimal::<Decimal256Type>(array),
         DataType::Timestamp(unit, _) => timestamp(array, *unit),
         DataType::Date32 => {
             let values = array.as_primitive::<Date32Type>();
@@ -173,16 +177,17 @@ fn formatter<'a>(field: &Field, array: &'a dyn Array) -> Result<ValueFormatter<'
         | DataType::LargeList(_)
         | DataType::FixedSizeList(..)
         | DataType::Struct(_) => json::nested(array)?,
-        DataType::Duration(TimeUnit::Microsecond) => {
-            spans::<DurationMicrosecondType>(array, TimeUnit::Microsecond)
-        }
-        DataType::Duration(TimeUnit::Nanosecond) => {
-            spans::<DurationNanosecondType>(array, TimeUnit::Nanosecond)
-        }
-        DataType::Interval(IntervalUnit::MonthDayNano) => {
-            let values = array.as_primitive::<IntervalMonthDayNanoType>();
-            Box::new(|row, text| push_span(values.value(row).into(), text))
-        }
+        DataType::Time32(TimeUnit::Second) => times::<Time32SecondType>(array, 0),
+        DataType::Time32(_) => times::<Time32MillisecondType>(array, 3),
+        DataType::Time64(TimeUnit::Microsecond) => times::<Time64MicrosecondType>(array, 6),
+        DataType::Time64(_) => times::<Time64NanosecondType>(array, 9),
+        DataType::Duration(unit) => match unit {
+            TimeUnit::Second => spans::<DurationSecondType>(array, *unit),
+            TimeUnit::Millisecond => spans::<DurationMillisecondType>(array, *unit),
+            TimeUnit::Microsecond => spans::<DurationMicrosecondType>(array, *unit),
+            TimeUnit::Nanosecond => spans::<DurationNanosecondType>(array, *unit),
+        },
+        DataType::Interval(unit) => intervals(array, *unit),
         _ => bytes_or_other(field, array)?,
     })
 }
@@ -222,7 +227,7 @@ fn bytes_or_other<'a>(
             Box::new(move |row, text| push(values.value(row), text))
         }
         _ => {
-            // What only expressions give: times of day, maps.
+            // What only expressions give: maps and unions.
             static OPTIONS: FormatOptions<'static> = FormatOptions::new();
             let formatter = ArrayFormatter::try_new(array, &OPTIONS)?;
             Box::new(move |row, text| {
@@ -248,6 +253,53 @@ where
 {
     let values = array.as_primitive::<T>();
     Box::new(|row, text| push_float(values.value(row), Style::Iso, text))
+}
+
+/// Decimals.
+fn decimal<T: DecimalType>(array: &dyn Array) -> ValueFormatter<'_> {
+    let values = array.as_primitive::<T>();
+    Box::new(|row, text| text.push_str(decimal_text(&values.value_as_string(row))))
+}
+
+/// Returns the text of a decimal as Arrow writes it, without the zeros behind a zero: those of a
+/// negative scale.
+pub(crate) fn decimal_text(text: &str) -> &str {
+    let is_zero = 1 < text.len() && text.bytes().all(|byte| byte == b'0');
+    if is_zero { "0" } else { text }
+}
+
+/// Times of day, in seconds with this many decimals.
+fn times<T>(array: &dyn Array, digits: usize) -> ValueFormatter<'_>
+where
+    T: ArrowPrimitiveType,
+    T::Native: Into<i64>,
+{
+    let values = array.as_primitive::<T>();
+    Box::new(move |row, text| push_time(values.value(row).into(), digits, Style::Iso, text))
+}
+
+fn intervals(array: &dyn Array, unit: IntervalUnit) -> ValueFormatter<'_> {
+    match unit {
+        IntervalUnit::YearMonth => {
+            let values = array.as_primitive::<IntervalYearMonthType>();
+            Box::new(|row, text| {
+                let months = values.value(row);
+                push_span(IntervalText { months, days: 0, nanos: 0 }, text);
+            })
+        }
+        IntervalUnit::DayTime => {
+            let values = array.as_primitive::<IntervalDayTimeType>();
+            Box::new(|row, text| {
+                let value = values.value(row);
+                let nanos = i128::from(value.milliseconds) * 1_000_000;
+                push_span(IntervalText { months: 0, days: value.days.into(), nanos }, text);
+            })
+        }
+        IntervalUnit::MonthDayNano => {
+            let values = array.as_primitive::<IntervalMonthDayNanoType>();
+            Box::new(|row, text| push_span(values.value(row).into(), text))
+        }
+    }
 }
 
 /// Differences of times.

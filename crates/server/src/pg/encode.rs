@@ -5,9 +5,10 @@
 //!   else.
 //! - pg_encode-2. Values beyond the precision of the binary format are cut: nanoseconds to
 //!   microseconds, toward the past. Times of day have microseconds in both formats.
-//!
 //! - pg_encode-3. Writing a long or large row stops when its statement is cancelled, and when there
 //!   is no memory left (`room`).
+//! - pg_encode-4. A time beyond the binary format is an error, and so is one that the format has as
+//!   an infinity: none becomes another one. As text it is written as it is.
 //!
 //! COPY writes its text with the same `Writer`s. Not here: the types of columns (`types`), rows of
 //! which all values are short (`blocks`).
@@ -32,7 +33,7 @@ use arrow::error::ArrowError;
 use bytes::{BufMut, BytesMut};
 use std::ops::Range;
 
-use super::types::{CHAR, PG_TYPE_KEY, TEXT, per_second, type_of};
+use super::types::{CHAR, PG_TYPE_KEY, TEXT, type_of};
 use crate::value_text;
 use blocks::BlockWriter;
 use list::lists;
@@ -44,7 +45,9 @@ pub(super) use room::{Guard, Room, RowStopped};
 /// The days from 1970 to 2000, the origin of PostgreSQL's times.
 const DAYS_TO_2000: i32 = 10_957;
 /// The same in microseconds.
-const MICROS_TO_2000: i64 = 10_957 * 86_400_000_000;
+const MICROS_TO_2000: i64 = 10_957 * DAY_MICROS;
+/// The microseconds of a day.
+const DAY_MICROS: i64 = 86_400_000_000;
 
 /// The format of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -278,19 +281,10 @@ fn binary<'a>(field: &'a Field, array: &'a dyn Array) -> Result<Put<'a>, ArrowEr
             let values = array.as_primitive::<Decimal256Type>();
             Box::new(|row, bytes| numeric::put(&values.value_as_string(row), bytes))
         }
-        DataType::Timestamp(unit, _) => instants(array, *unit, |unit, value, bytes| {
-            bytes.put_i64(micros(unit, value).saturating_sub(MICROS_TO_2000));
-        }),
-        DataType::Date32 => {
-            with::<Date32Type>(array, |v, bytes| bytes.put_i32(v.saturating_sub(DAYS_TO_2000)))
-        }
-        DataType::Date64 => with::<Date64Type>(array, |v, bytes| {
-            let days = i32::try_from(v.div_euclid(86_400_000)).unwrap_or(i32::MAX);
-            bytes.put_i32(days.saturating_sub(DAYS_TO_2000));
-        }),
-        DataType::Time64(TimeUnit::Microsecond) => {
-            with::<Time64MicrosecondType>(array, |v, bytes| bytes.put_i64(v))
-        }
+        DataType::Timestamp(..)
+        | DataType::Date32
+        | DataType::Date64
+        | DataType::Time64(TimeUnit::Microsecond) => binary_times(array),
         DataType::Interval(unit) => intervals(array, *unit, |interval, bytes| {
             bytes.put_i64(interval.nanos.div_euclid(1_000));
             bytes.put_i32(interval.days);
@@ -346,12 +340,53 @@ fn instants<'a>(
     }
 }
 
-/// Returns the microseconds of an instant (pg_encode-2).
-fn micros(unit: TimeUnit, value: i64) -> i64 {
-    match unit {
-        TimeUnit::Nanosecond => value.div_euclid(1_000),
-        _ => value.saturating_mul(1_000_000 / per_second(unit)),
+/// Writes instants, days and times of day, which count microseconds.
+fn binary_times(array: &dyn Array) -> Put<'_> {
+    match array.data_type() {
+        DataType::Timestamp(TimeUnit::Second, _) => {
+            times::<TimestampSecondType, 8>(array, |v| instant(1_000_000, v))
+        }
+        DataType::Timestamp(TimeUnit::Millisecond, _) => {
+            times::<TimestampMillisecondType, 8>(array, |v| instant(1_000, v))
+        }
+        DataType::Timestamp(TimeUnit::Microsecond, _) => {
+            times::<TimestampMicrosecondType, 8>(array, |v| instant(1, v))
+        }
+        DataType::Timestamp(TimeUnit::Nanosecond, _) => {
+            times::<TimestampNanosecondType, 8>(array, |v| instant(1, v.div_euclid(1_000)))
+        }
+        DataType::Date32 => times::<Date32Type, 4>(array, day),
+        DataType::Date64 => times::<Date64Type, 4>(array, |v| {
+            i32::try_from(v.div_euclid(DAY_MICROS / 1_000)).ok().and_then(day)
+        }),
+        _ => times::<Time64MicrosecondType, 8>(array, |v| {
+            (0..=DAY_MICROS).contains(&v).then(|| v.to_be_bytes())
+        }),
     }
+}
+
+/// Writes times of a primitive type, of which the binary format has some (pg_encode-4).
+fn times<T: ArrowPrimitiveType, const WIDTH: usize>(
+    array: &dyn Array,
+    encode: impl Fn(T::Native) -> Option<[u8; WIDTH]> + Send + Sync + 'static,
+) -> Put<'_> {
+    let values: &PrimitiveArray<T> = array.as_primitive::<T>();
+    Box::new(move |row, room| match encode(values.value(row)) {
+        Some(bytes) => room.put_slice(&bytes),
+        None => room.stop(RowStopped::TimeRange),
+    })
+}
+
+/// Encodes an instant, given in units of so many microseconds (pg_encode-2, pg_encode-4).
+fn instant(micros: i64, value: i64) -> Option<[u8; 8]> {
+    let micros = value.checked_mul(micros)?.checked_sub(MICROS_TO_2000)?;
+    (!matches!(micros, i64::MIN | i64::MAX)).then(|| micros.to_be_bytes())
+}
+
+/// Encodes a day (pg_encode-4).
+fn day(days: i32) -> Option<[u8; 4]> {
+    let days = days.checked_sub(DAYS_TO_2000)?;
+    (!matches!(days, i32::MIN | i32::MAX)).then(|| days.to_be_bytes())
 }
 
 /// An interval with PostgreSQL's parts.

@@ -299,6 +299,10 @@ impl From<Unwritten> for ErrorResponse {
     fn from(unwritten: Unwritten) -> ErrorResponse {
         match unwritten {
             Unwritten::Stopped(stopped) => stopped.into(),
+            // A span of time that no interval is as long as.
+            Unwritten::Arrow(ArrowError::ArithmeticOverflow(text)) => {
+                ErrorResponse::new("22008", text)
+            }
             Unwritten::Arrow(error) => ErrorResponse::new("XX000", error.to_string()),
         }
     }

@@ -190,6 +190,23 @@ pub(crate) fn push_clock(seconds: u64, text: &mut impl Write) {
     }
 }
 
+/// Appends a time of day, which counts seconds with `digits` decimals: `04:05:06.5`, or
+/// `04:05:06.500`. One beyond a day has more hours, and one before it a minus.
+pub(crate) fn push_time(value: i64, mut digits: usize, style: Style, text: &mut impl Write) {
+    let per_second = (0..digits).fold(1_u64, |product, _| product * 10);
+    let size = value.unsigned_abs();
+    let mut fraction = size % per_second;
+    // Milliseconds, if those are all.
+    while style == Style::Iso && 3 <= digits && fraction.is_multiple_of(1_000) {
+        (fraction, digits) = (fraction / 1_000, digits - 3);
+    }
+    if value < 0 {
+        text.write_char('-').expect(TAKES_ALL);
+    }
+    push_clock(size / per_second, text);
+    push_fraction(fraction, digits, style, text);
+}
+
 /// Appends the decimals of a second; in PostgreSQL's style without zeros at their end.
 pub(crate) fn push_fraction(
     mut fraction: u64,

@@ -19,6 +19,7 @@ use std::sync::Arc;
 
 use arrow::array::{ArrayRef, RecordBatch};
 use arrow::datatypes::{DataType, Field, SchemaRef, TimeUnit};
+use arrow::error::ArrowError;
 use bytes::{BufMut, BytesMut};
 use futures::StreamExt;
 use tidegate_model::limits;
@@ -478,7 +479,10 @@ impl Batch {
     fn write(mut self, out: &CopyOutput) -> Result<Batch, ErrorResponse> {
         if self.arrays.is_empty() {
             let arrays = arrays(&self.batch);
-            self.arrays = arrays.map_err(|error| ErrorResponse::new("0A000", error.to_string()))?;
+            self.arrays = arrays.map_err(|error| match error {
+                ArrowError::ArithmeticOverflow(_) => Unwritten::from(error).into(),
+                error => ErrorResponse::new("0A000", error.to_string()),
+            })?;
         }
         let rows = self.row..self.batch.num_rows();
         self.row = out.rows.rows(&self.arrays, rows, &mut self.parts)?;

@@ -19,7 +19,7 @@ use arrow::datatypes::{
 };
 use arrow::error::ArrowError;
 
-use super::per_second;
+use crate::pg::types::per_second;
 use crate::value_text::{self, plain};
 
 const DAY_SECONDS: i64 = 86_400;
@@ -54,7 +54,7 @@ fn spans(array: &ArrayRef, unit: TimeUnit) -> Result<ArrayRef, ArrowError> {
     let span = |count: i64| {
         let days = i32::try_from(count / (DAY_SECONDS * second));
         let out_of_range =
-            |_| ArrowError::ComputeError("a span of time is out of range".to_owned());
+            |_| ArrowError::ArithmeticOverflow("a span of time is out of range".to_owned());
         let rest = count % (DAY_SECONDS * second) * (1_000_000_000 / second);
         Ok(IntervalMonthDayNano::new(0, days.map_err(out_of_range)?, rest))
     };
@@ -89,17 +89,19 @@ fn texts(field: &Field, array: &dyn Array) -> Result<ArrayRef, ArrowError> {
 #[cfg(test)]
 mod tests {
     use arrow::array::{
-        Decimal64Array, DurationMillisecondArray, DurationSecondArray, ListArray, RecordBatch,
-        StructArray, Time32SecondArray, Time64NanosecondArray,
+        Date64Array, Decimal64Array, DurationMillisecondArray, DurationSecondArray, ListArray,
+        RecordBatch, StructArray, Time32SecondArray, Time64MicrosecondArray, Time64NanosecondArray,
+        TimestampMicrosecondArray, TimestampSecondArray,
     };
     use arrow::buffer::OffsetBuffer;
     use bytes::BytesMut;
 
     use tidegate_query::CancelHandle;
 
-    use super::super::{Format, Guard, Room, RowWriter, arrays};
+    use super::super::{Format, Guard, Room, RowStopped, RowWriter, arrays};
     use super::*;
     use crate::budget::tests::reservation;
+    use crate::value_text::extremes;
 
     /// Returns the text and the binary format of the first value of a column, the latter in
     /// hexadecimal.
@@ -141,6 +143,64 @@ mod tests {
         check(Arc::new(Time32SecondArray::from(vec![3_600])), "01:00:00", hour);
         let nanos = Time64NanosecondArray::from(vec![1_000_500_999]);
         check(Arc::new(nanos), "00:00:01.0005", "00000000000f4434");
+    }
+
+    /// Returns the values of a column in a format.
+    fn values(array: &ArrayRef, format: Format) -> Vec<Result<Vec<u8>, RowStopped>> {
+        let batch = RecordBatch::try_from_iter([("c", Arc::clone(array))]).unwrap();
+        let arrays = match arrays(&batch) {
+            Ok(arrays) => arrays,
+            // A span of time that no interval is as long as.
+            Err(ArrowError::ArithmeticOverflow(_)) => return Vec::new(),
+            Err(error) => panic!("{}: {error}", array.data_type()),
+        };
+        let schema = batch.schema();
+        let writer = RowWriter::new(&schema, &arrays, &[format]).unwrap();
+        let value = |row| {
+            let mut bytes = BytesMut::new();
+            let reservation = Budget::new(ByteCount(0)).account().reserve(0).unwrap();
+            let mut guard = Guard::new(reservation, &CancelHandle::default());
+            let done = writer.push(row, &mut Room::new(&mut bytes, &mut guard));
+            done.map(|()| bytes[11..].to_vec())
+        };
+        (0..batch.num_rows()).map(value).collect()
+    }
+
+    #[test]
+    fn extreme_values_are_written_or_refused() {
+        for array in extremes::columns() {
+            for format in [Format::Text, Format::TextIso] {
+                let values = values(&array, format);
+                let is_written =
+                    values.iter().all(|value| matches!(value, Ok(it) if !it.is_empty()));
+                assert!(is_written, "pg_encode-4: {}: {values:?}", array.data_type());
+            }
+            for value in values(&array, Format::Binary) {
+                let is_known = matches!(value, Ok(_) | Err(RowStopped::TimeRange));
+                assert!(is_known, "pg_encode-4: {}: {value:?}", array.data_type());
+            }
+        }
+    }
+
+    // They became infinities, a far past the far future, and a time before the day one of it.
+    #[test]
+    fn times_beyond_the_binary_form_are_refused() {
+        let refused: Result<Vec<u8>, RowStopped> = Err(RowStopped::TimeRange);
+        let binary = |array: ArrayRef| values(&array, Format::Binary);
+        let days = Date64Array::from(vec![i64::MIN, i64::MAX, 0]);
+        let expected = [refused.clone(), refused.clone(), Ok(vec![0xff, 0xff, 0xd5, 0x33])];
+        assert_eq!(binary(Arc::new(days)), expected, "pg_encode-4");
+        let seconds = TimestampSecondArray::from(vec![i64::MAX, 946_684_801]);
+        let second = Ok(1_000_000_i64.to_be_bytes().to_vec());
+        assert_eq!(binary(Arc::new(seconds)), [refused.clone(), second], "pg_encode-4");
+        let micros = TimestampMicrosecondArray::from(vec![i64::MIN]);
+        assert_eq!(binary(Arc::new(micros)), std::slice::from_ref(&refused), "pg_encode-4");
+        let clocks = Time64MicrosecondArray::from(vec![-1, 86_400_000_001, 86_400_000_000]);
+        let midnight = Ok(86_400_000_000_i64.to_be_bytes().to_vec());
+        assert_eq!(binary(Arc::new(clocks)), [refused.clone(), refused, midnight], "pg_encode-4");
+        let clocks: ArrayRef = Arc::new(Time64MicrosecondArray::from(vec![-1]));
+        let text = Ok(b"-00:00:00.000001".to_vec());
+        assert_eq!(values(&clocks, Format::Text), [text]);
     }
 
     #[test]

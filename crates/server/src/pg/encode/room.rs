@@ -29,6 +29,8 @@ pub(in crate::pg) enum RowStopped {
     Canceled,
     /// A list of lists of different lengths has no binary format.
     Ragged,
+    /// A time is beyond the binary format (pg_encode-4).
+    TimeRange,
 }
 
 /// The limits of rows: memory, and the cancellation of their statement.
@@ -144,6 +146,11 @@ impl From<RowStopped> for ErrorResponse {
                 let message = "a list of lists of different lengths, or with NULL for a list, has \
                                no binary form in PostgreSQL: ask for it as text";
                 ErrorResponse::new("2202E", message)
+            }
+            RowStopped::TimeRange => {
+                let message = "a time of the answer is out of the range of PostgreSQL's binary \
+                               form: ask for it as text";
+                ErrorResponse::new("22008", message)
             }
         }
     }

@@ -16,8 +16,8 @@ use tidegate_query::IntervalText;
 use super::{Format, Interval, Put, bytes_of, instants, intervals, lists, other, with};
 use crate::pg::types::{digits, per_second};
 use crate::value_text::{
-    Style, push_clock, push_date, push_float, push_fraction, push_hex, push_instant, push_integer,
-    push_uuid, tidegate_type,
+    Style, decimal_text, push_date, push_float, push_fraction, push_hex, push_instant,
+    push_integer, push_time, push_uuid, tidegate_type,
 };
 
 pub(super) fn writer<'a>(
@@ -53,11 +53,15 @@ pub(super) fn writer<'a>(
         }),
         DataType::Decimal128(..) => {
             let values = array.as_primitive::<Decimal128Type>();
-            Box::new(|row, bytes| bytes.put_slice(values.value_as_string(row).as_bytes()))
+            Box::new(|row, bytes| {
+                bytes.put_slice(decimal_text(&values.value_as_string(row)).as_bytes());
+            })
         }
         DataType::Decimal256(..) => {
             let values = array.as_primitive::<Decimal256Type>();
-            Box::new(|row, bytes| bytes.put_slice(values.value_as_string(row).as_bytes()))
+            Box::new(|row, bytes| {
+                bytes.put_slice(decimal_text(&values.value_as_string(row)).as_bytes());
+            })
         }
         DataType::Timestamp(unit, zone) => {
             let end: &'static [u8] = if zone.is_some() { b"+00" } else { b"" };
@@ -79,9 +83,7 @@ pub(super) fn writer<'a>(
         }),
         DataType::Time64(TimeUnit::Microsecond) => {
             with::<Time64MicrosecondType>(array, |micros, bytes| {
-                push_clock(micros.div_euclid(1_000_000).unsigned_abs(), bytes);
-                let fraction = micros.rem_euclid(1_000_000).unsigned_abs();
-                push_fraction(fraction, 6, Style::Postgres, bytes);
+                push_time(micros, 6, Style::Postgres, bytes);
             })
         }
         DataType::Interval(unit) if format == Format::TextIso => {
