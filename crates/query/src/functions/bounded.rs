@@ -24,6 +24,7 @@ mod broadcast;
 mod windows;
 pub(crate) mod collecting;
 mod type_text;
+mod far_dates;
 #[cfg(test)]
 mod tests;
 
@@ -51,7 +52,7 @@ use crate::types::type_size::check_type;
 use crate::value_bytes::{bytes_of, constant_bytes, width};
 use call::Call;
 use category::{Growth, growth_of};
-use type_text::check_type_text;
+use type_text::{CASTS, check_type_text};
 use work::{Slice, Work, slices};
 
 pub(crate) use collecting::check_window;
@@ -174,6 +175,10 @@ impl Bounded {
     fn invoke_inner(&self, args: ScalarFunctionArgs, is_row_by_row: bool) -> Result<ColumnarValue> {
         match work_of(self.name()) {
             Work::RowByRow { one_row, .. } if is_row_by_row => one_row(&self.inner, args),
+            // The others became casts of DataFusion.
+            _ if CASTS.contains(&self.name()) => {
+                far_dates::cast(self.name(), &args.args[0], args.return_field.data_type())
+            }
             _ => self.inner.invoke_with_args(args),
         }
     }
@@ -292,6 +297,9 @@ impl ScalarUDFImpl for Bounded {
             _ => None,
         });
         check_type_text(self.name(), constants)?;
+        if far_dates::is_checked(self.name(), &args)? {
+            return Ok(ExprSimplifyResult::Original(args));
+        }
         Ok(match self.inner.simplify(args, info)? {
             ExprSimplifyResult::Simplified(expr) => {
                 check_width(self.name(), &expr)?;

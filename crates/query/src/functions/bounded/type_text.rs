@@ -14,7 +14,7 @@ use crate::error::{ClauseProblem, Error};
 use crate::value_bytes::width;
 
 /// The functions whose second argument is the text of a type.
-const CASTS: [&str; 2] = ["arrow_cast", "arrow_try_cast"];
+pub(super) const CASTS: [&str; 2] = ["arrow_cast", "arrow_try_cast"];
 /// Enough for a struct of some hundred fields.
 const TEXT_BYTES: usize = 4 << 10;
 /// Columns have three levels: a list of lists of a type with a parameter.
