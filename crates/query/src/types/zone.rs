@@ -4,16 +4,25 @@
 //!   instant behind the gap.
 //! - `to_instant` returns the last such instant, or, if the clocks skip the time, the one that it
 //!   would have without the change of the clocks.
+//! - zone-1. The rules of a zone hold for ever: the tables of the library end with the year 2099.
 
 use std::str::FromStr;
 
 use chrono::{DateTime, Offset, TimeZone};
 use chrono_tz::{OffsetComponents, TZ_VARIANTS, Tz};
+use tidegate_model::time::CivilDate;
 
 /// The instant whose standard offset is used at any time: buckets of hours need one offset.
 const STANDARD_AT: i64 = 1_735_689_600;
 /// The maximal distance of a local time from UTC.
 const OFFSET_SECONDS_MAX: i64 = 86_400;
+const DAY_SECONDS: i64 = 86_400;
+/// The year from which on the rules of zones hold, and its first second.
+const RULES_YEAR: i64 = 2_099;
+const RULES_FROM: i64 = 4_070_908_800;
+/// Years without a leap day, of which each begins with another day of the week. They are late ones:
+/// some zones have tables for each year until 2087.
+const RULE_YEARS: [i64; 7] = [2_089, 2_090, 2_091, 2_093, 2_094, 2_097, 2_098];
 
 /// A time zone by name, or a fixed offset.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd)]
@@ -57,12 +66,12 @@ impl Zone {
     pub(crate) fn offset_at(self, seconds: i64) -> i64 {
         match self {
             Zone::Fixed(offset) => offset,
-            Zone::Named(NamedZone(zone)) => match DateTime::from_timestamp(seconds, 0) {
+            Zone::Named(NamedZone(zone)) => match DateTime::from_timestamp(in_tables(seconds), 0) {
                 Some(utc) => {
                     let offset = zone.offset_from_utc_datetime(&utc.naive_utc());
                     i64::from(offset.fix().local_minus_utc())
                 }
-                // The instant is beyond the calendar of the library.
+                // The instant is before the calendar of the library.
                 None => self.standard_offset(),
             },
         }
@@ -109,6 +118,22 @@ impl Zone {
         }
         high
     }
+}
+
+/// Returns an instant of the tables with the same offset from UTC (zone-1): that of the same day in
+/// a year with the same days of the week. A rule names such a day of a month, and no month with a
+/// rule is split: in a leap year, its part from March on is another year's.
+fn in_tables(seconds: i64) -> i64 {
+    if seconds < RULES_FROM {
+        return seconds;
+    }
+    let CivilDate { year, month, .. } = CivilDate::from_days(seconds.div_euclid(DAY_SECONDS));
+    let month = if month < 3 { 1 } else { 3 };
+    let first_day = |year: i64| CivilDate { year, month, day: 1 }.to_days();
+    let start = first_day(year);
+    let is_like = |other: &i64| (first_day(*other) - start).rem_euclid(7) == 0;
+    let like = RULE_YEARS.into_iter().find(is_like).expect("zone-1: they begin with all days");
+    seconds + (first_day(like) - start) * DAY_SECONDS
 }
 
 /// Parses `+01:30`, `-0130`, `1` as seconds, to the east of UTC unless it has a minus.
@@ -164,6 +189,30 @@ mod tests {
         check("America/Santiago", "2024-09-08T00:00", "2024-09-08T04:00");
         check("+05:45", "2025-01-01T00:00", "2024-12-31T18:15");
         check("UTC", "1969-12-31T00:00", "1969-12-31T00:00");
+    }
+
+    #[test]
+    fn rules_hold_for_ever() {
+        assert_eq!(
+            CivilDate { year: RULES_YEAR, month: 1, day: 1 }.to_days() * DAY_SECONDS,
+            RULES_FROM
+        );
+        check("Europe/Berlin", "2135-05-08T08:00", "2135-05-08T06:00");
+        check("Europe/Berlin", "2135-12-08T08:00", "2135-12-08T07:00");
+        check("Europe/Berlin", "2100-03-28T03:00", "2100-03-28T01:00");
+        check("Africa/Casablanca", "2200-05-08T08:00", "2200-05-08T07:00");
+        check("Asia/Kolkata", "9999-12-31T05:30", "9999-12-31T00:00");
+        // The calendar repeats after 400 years.
+        const CYCLE: i64 = 146_097 * DAY_SECONDS;
+        let (from, to) = (seconds("2070-01-01T00:00"), seconds("2098-01-01T00:00"));
+        for name in ["Europe/Berlin", "America/New_York", "America/Santiago", "Australia/Lord_Howe"]
+        {
+            let zone = Zone::parse(name).unwrap();
+            for at in (from..to).step_by(3 * 3_600) {
+                let (now, later) = (zone.offset_at(at), zone.offset_at(at + CYCLE));
+                assert_eq!(now, later, "zone-1: {name}, {at}");
+            }
+        }
     }
 
     #[test]
