@@ -62,7 +62,7 @@ use column_lists::call_list_of_columns;
 use constant_keys::{cast_parameters_of_groups, drop_parameters_of_order};
 use distinct_on::{number_distinct_keys, write_out_keys};
 use forms::{rewrite_form, rewrite_select};
-use grouping_sets::{open_brackets, write_out_positions, write_out_sets};
+use grouping_sets::{open_brackets, write_out_inner_sets, write_out_positions, write_out_sets};
 use having::make_one_group;
 use inner_names::name_inner_columns;
 use lag_defaults::write_out_default;
@@ -409,6 +409,7 @@ impl VisitorMut for Lifter<'_> {
             select.projection = vec![SelectItem::Wildcard(WildcardAdditionalOptions::default())];
         }
         open_brackets(select);
+        write_out_inner_sets(select);
         if let Err(error) = write_out_positions(self.sql, select, &self.parameters) {
             return ControlFlow::Break(error);
         }

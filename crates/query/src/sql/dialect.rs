@@ -19,6 +19,7 @@
 //!   QuestDB; `x IN interval(low, high)` is BETWEEN.
 //! - FOR begins `FOR UPDATE`, also directly behind a SELECT list: as a name of a column it stands
 //!   behind AS.
+//! - GROUPING SETS within GROUPING SETS is a call of `GROUPING_SETS`.
 //! - `2 MINUTE PRECEDING` is `INTERVAL '2 MINUTE' PRECEDING`.
 //!
 //! Everything else in queries is that of [`GenericDialect`], which the parser takes this dialect
@@ -39,9 +40,12 @@ use crate::account::check_canceled;
 use crate::error::{Error, SyntaxError};
 use crate::limits::NESTING_MAX;
 use crate::position::Position;
+use crate::sql::call::call_of;
 
 /// The operator in whose place `x IN 'text'` stands, and which no other text can have.
 pub(crate) const IN_OPERATOR: [&str; 2] = ["tidegate", "in"];
+/// The function in whose place GROUPING SETS within GROUPING SETS stands.
+pub(crate) const GROUPING_SETS: &str = "grouping sets";
 
 /// The dialect of queries.
 #[derive(Debug)]
@@ -119,6 +123,9 @@ impl Dialect for QueryDialect {
         }
         if is_blank_trim(parser) {
             return Some(blank_trim(parser));
+        }
+        if are_inner_grouping_sets(parser) {
+            return Some(inner_grouping_sets(parser));
         }
         if parser.consume_token(&Token::Tilde) {
             let operand = parser.parse_subexpr(OTHER);
@@ -368,6 +375,26 @@ fn blank_trim(parser: &mut Parser<'_>) -> Parsed {
     let expr = Box::new(parser.parse_expr()?);
     parser.expect_token(&Token::RParen)?;
     Ok(Expr::Trim { expr, trim_where, trim_what: None, trim_characters: None })
+}
+
+fn are_inner_grouping_sets(parser: &Parser<'_>) -> bool {
+    word(parser, 0).0 == Keyword::GROUPING
+        && word(parser, 1).0 == Keyword::SETS
+        && parser.peek_nth_token_ref(2).token == Token::LParen
+}
+
+/// Parses GROUPING SETS within GROUPING SETS, as a call.
+fn inner_grouping_sets(parser: &mut Parser<'_>) -> Parsed {
+    skip(parser, 2);
+    parser.expect_token(&Token::LParen)?;
+    let sets = parser.parse_comma_separated(|parser| {
+        match parser.consume_tokens(&[Token::LParen, Token::RParen]) {
+            true => Ok(Expr::Tuple(Vec::new())),
+            false => parser.parse_expr(),
+        }
+    })?;
+    parser.expect_token(&Token::RParen)?;
+    Ok(call_of(GROUPING_SETS, sets))
 }
 
 /// Returns the keyword and the word, in lower case, at a token ahead.

@@ -8,17 +8,21 @@
 //! - grouping_sets-3. A number in ROLLUP, CUBE and GROUPING SETS is the item of that position in
 //!   the SELECT list, as in GROUP BY. DataFusion takes it for a constant. The value of a parameter
 //!   is a constant (constant_keys-1).
+//! - grouping_sets-4. ROLLUP, CUBE and GROUPING SETS within GROUPING SETS stand for their sets, as
+//!   in PostgreSQL. Their number was looked at before (size-4).
 
 use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
-    Expr, GroupByExpr, Query, Select, SelectItem, Visit, Visitor,
+    Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, GroupByExpr, Ident, Query,
+    Select, SelectItem, Visit, Visitor,
 };
 
 use super::distinct_on::{item_at, no_item, position_of};
 use crate::error::Error;
 use crate::plan::parameters::Places;
 use crate::position::position_at;
+use crate::sql::dialect::GROUPING_SETS;
 
 const OF_WILDCARD: &str =
     "ROLLUP, CUBE or GROUPING SETS with the number of a column of * (its name is supported)";
@@ -52,6 +56,120 @@ fn open(group: Expr, into: &mut Vec<Expr>) {
         Expr::Tuple(parts) => parts.into_iter().for_each(|part| open(part, into)),
         Expr::Nested(inner) if is_list(&inner) => open(*inner, into),
         group => into.push(group),
+    }
+}
+
+/// Sets within GROUPING SETS.
+enum InnerSets<'a> {
+    Rollup(Vec<&'a Expr>),
+    Cube(Vec<&'a Expr>),
+    Sets(Vec<&'a Expr>),
+}
+
+impl<'a> InnerSets<'a> {
+    /// Returns the sets that a call stands for (grouping_sets-4): the parser reads ROLLUP and CUBE
+    /// as functions there.
+    fn of(expr: &'a Expr) -> Option<InnerSets<'a>> {
+        let Expr::Function(Function {
+            name,
+            args: FunctionArguments::List(list),
+            filter: None,
+            over: None,
+            ..
+        }) = expr
+        else {
+            return None;
+        };
+        let [name] = name.0.as_slice() else { return None };
+        let Ident { value, quote_style, .. } = name.as_ident()?;
+        let parts = list.args.iter().map(|arg| match arg {
+            FunctionArg::Unnamed(FunctionArgExpr::Expr(part)) => Some(part),
+            _ => None,
+        });
+        let parts = parts.collect::<Option<Vec<_>>>()?;
+        match value.to_ascii_lowercase().as_str() {
+            GROUPING_SETS => Some(InnerSets::Sets(parts)),
+            "rollup" if quote_style.is_none() => Some(InnerSets::Rollup(parts)),
+            "cube" if quote_style.is_none() => Some(InnerSets::Cube(parts)),
+            _ => None,
+        }
+    }
+
+    /// Returns the number of sets, and of the expressions that a set may have.
+    fn counts(&self) -> (usize, usize) {
+        let items =
+            |parts: &[&Expr]| parts.iter().map(|part| columns_of(part).len()).sum::<usize>();
+        match self {
+            InnerSets::Rollup(parts) => (parts.len() + 1, items(parts)),
+            InnerSets::Cube(parts) => (doubled(parts.len()), items(parts)),
+            InnerSets::Sets(parts) => parts
+                .iter()
+                .map(|part| counts_of_set(part))
+                .fold((0, 0), |(sets, most), (count, items)| {
+                    (sets.saturating_add(count), most.max(items))
+                }),
+        }
+    }
+
+    fn sets(&self) -> Vec<Vec<Expr>> {
+        let columns = |parts: &[&Expr]| -> Vec<Vec<Expr>> {
+            parts.iter().map(|part| columns_of(part).into_iter().cloned().collect()).collect()
+        };
+        match self {
+            InnerSets::Rollup(parts) => sets_of_rollup(&columns(parts)),
+            InnerSets::Cube(parts) => sets_of_cube(&columns(parts)),
+            InnerSets::Sets(parts) => parts.iter().flat_map(|part| sets_of(part)).collect(),
+        }
+    }
+}
+
+/// Returns the sets that an expression within GROUPING SETS stands for.
+fn sets_of(expr: &Expr) -> Vec<Vec<Expr>> {
+    match InnerSets::of(expr) {
+        Some(inner) => inner.sets(),
+        None => vec![columns_of(expr).into_iter().cloned().collect()],
+    }
+}
+
+fn counts_of_set(expr: &Expr) -> (usize, usize) {
+    InnerSets::of(expr).map_or_else(|| (1, columns_of(expr).len()), |inner| inner.counts())
+}
+
+/// Returns the columns in brackets, or the only one.
+fn columns_of(expr: &Expr) -> Vec<&Expr> {
+    match expr {
+        Expr::Tuple(parts) => parts.iter().collect(),
+        Expr::Nested(inner) => columns_of(inner),
+        expr => vec![expr],
+    }
+}
+
+/// Returns the number of sets of GROUPING SETS, and of the expressions that a set may have.
+pub(super) fn count_sets(sets: &[Vec<Expr>]) -> (usize, usize) {
+    let counts = sets.iter().map(|set| match set.as_slice() {
+        [one] => counts_of_set(one),
+        set => (1, set.len()),
+    });
+    counts
+        .fold((0, 0), |(sets, most), (count, items)| (sets.saturating_add(count), most.max(items)))
+}
+
+/// Returns the number of sets of a CUBE.
+pub(super) fn doubled(parts: usize) -> usize {
+    u32::try_from(parts).ok().and_then(|parts| 1_usize.checked_shl(parts)).unwrap_or(usize::MAX)
+}
+
+/// Writes out the sets within the GROUPING SETS of a SELECT (grouping_sets-4).
+pub(super) fn write_out_inner_sets(select: &mut Select) {
+    let GroupByExpr::Expressions(groups, _) = &mut select.group_by else { return };
+    for group in groups {
+        let Expr::GroupingSets(sets) = group else { continue };
+        let inner = |set: &Vec<Expr>| match set.as_slice() {
+            [one] => InnerSets::of(one).map(|inner| inner.sets()),
+            _ => None,
+        };
+        *sets =
+            sets.iter().flat_map(|set| inner(set).unwrap_or_else(|| vec![set.clone()])).collect();
     }
 }
 
@@ -111,17 +229,21 @@ impl Visitor for QueryFinder {
 /// Writes the sets out (grouping_sets-1).
 pub(super) fn write_out_sets(expr: &mut Expr) {
     let sets = match expr {
-        Expr::Rollup(parts) if !is_plain(parts) => {
-            (0..=parts.len()).rev().map(|count| joined(&parts[..count], |_| true)).collect()
-        }
-        // The size of the query was looked at: there are few.
-        Expr::Cube(parts) if !is_plain(parts) && parts.len() < 16 => (0..1_u32 << parts.len())
-            .rev()
-            .map(|kept| joined(parts, |at| kept >> at & 1 == 1))
-            .collect(),
+        Expr::Rollup(parts) if !is_plain(parts) => sets_of_rollup(parts),
+        Expr::Cube(parts) if !is_plain(parts) => sets_of_cube(parts),
         _ => return,
     };
     *expr = Expr::GroupingSets(sets);
+}
+
+fn sets_of_rollup(parts: &[Vec<Expr>]) -> Vec<Vec<Expr>> {
+    (0..=parts.len()).rev().map(|count| joined(&parts[..count], |_| true)).collect()
+}
+
+/// The size of the query was looked at: there are few.
+fn sets_of_cube(parts: &[Vec<Expr>]) -> Vec<Vec<Expr>> {
+    let kept = (0..doubled(parts.len())).rev();
+    kept.map(|kept| joined(parts, |at| kept >> at & 1 == 1)).collect()
 }
 
 fn is_plain(parts: &[Vec<Expr>]) -> bool {
@@ -149,6 +271,7 @@ mod tests {
     use datafusion::sql::sqlparser::parser::Parser;
 
     use super::*;
+    use crate::sql::dialect::QueryDialect;
 
     #[track_caller]
     fn check(text: &str, expected: &str) {
@@ -203,6 +326,37 @@ mod tests {
             };
             let shown = groups.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
             assert_eq!(shown, expected, "grouping_sets-3: {sql}");
+        }
+    }
+
+    #[test]
+    fn sets_within_sets_are_written_out() {
+        for (inner, expected) in [
+            ("ROLLUP (a, b), ()", "(a, b), (a), (), ()"),
+            ("(a, b), CUBE (a, (b, c)), c", "(a, b), (a, b, c), (b, c), (a), (), (c)"),
+            ("GROUPING SETS (a, (b, c), ()), a", "(a), (b, c), (), (a)"),
+            ("GROUPING SETS (ROLLUP (a, a), GROUPING SETS ((b)))", "(a), (a), (), (b)"),
+            ("\"rollup\"(a), upper(b), (a + 1)", "(\"rollup\"(a)), (upper(b)), (a + 1)"),
+        ] {
+            let sql = format!("SELECT 1 FROM t GROUP BY GROUPING SETS ({inner})");
+            let dialect = QueryDialect::default();
+            let parser = Parser::new(&dialect);
+            let mut query = parser.try_with_sql(&sql).unwrap().parse_query().unwrap();
+            let SetExpr::Select(select) = query.body.as_mut() else { panic!("a SELECT") };
+            let GroupByExpr::Expressions(groups, _) = &select.group_by else {
+                panic!("expressions")
+            };
+            let Expr::GroupingSets(sets) = &groups[0] else { panic!("sets") };
+            let (count, items) = count_sets(sets);
+            write_out_inner_sets(select);
+            let GroupByExpr::Expressions(groups, _) = &select.group_by else {
+                panic!("expressions")
+            };
+            let shown = groups[0].to_string();
+            assert_eq!(shown, format!("GROUPING SETS ({expected})"), "grouping_sets-4: {sql}");
+            let Expr::GroupingSets(sets) = &groups[0] else { panic!("sets") };
+            let most = sets.iter().map(Vec::len).max().unwrap();
+            assert!(count == sets.len() && most <= items, "size-4: {sql}: {count}, {items}");
         }
     }
 

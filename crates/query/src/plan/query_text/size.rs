@@ -31,6 +31,7 @@ use datafusion::sql::sqlparser::ast::{
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
 
+use super::grouping_sets::{count_sets, doubled};
 use crate::error::{Error, Result, SyntaxError};
 use crate::limits::NESTING_MAX;
 use crate::position::position_at;
@@ -444,14 +445,11 @@ impl Visitor for Items {
 
 /// Returns the number of sets of a GROUP BY, and of the expressions that a set may have (size-4).
 fn grouping_sets(by: &[Expr], modifiers: &[GroupByWithModifier]) -> (usize, usize) {
-    let doubled = |count: usize| {
-        u32::try_from(count).ok().and_then(|count| 1_usize.checked_shl(count)).unwrap_or(usize::MAX)
-    };
     let items = |sets: &[Vec<Expr>]| sets.iter().map(Vec::len).sum::<usize>();
     let of = |expr: &Expr| match expr {
         Expr::Cube(parts) => (doubled(parts.len()), items(parts)),
         Expr::Rollup(parts) => (parts.len() + 1, items(parts)),
-        Expr::GroupingSets(sets) => (sets.len(), sets.iter().map(Vec::len).max().unwrap_or(0)),
+        Expr::GroupingSets(sets) => count_sets(sets),
         _ => (1, 1),
     };
     let (mut sets, mut most) = (1_usize, 0_usize);
@@ -683,6 +681,7 @@ mod tests {
             format!("CUBE ({})", list(9)),
             format!("ROLLUP ({})", list(80)),
             format!("GROUPING SETS ({})", list(limits::GROUPING_SETS)),
+            format!("GROUPING SETS (CUBE ({}), ROLLUP ({}))", list(8), list(20)),
             "CUBE (a, b), CUBE (c, d), ROLLUP (e, f), g".to_owned(),
         ] {
             of(&by).expect(&by);
@@ -694,6 +693,9 @@ mod tests {
             format!("ROLLUP ({})", list(600)),
             format!("{} WITH CUBE", list(64)),
             format!("GROUPING SETS ({})", list(limits::GROUPING_SETS + 1)),
+            format!("GROUPING SETS (a, CUBE ({}))", list(9)),
+            format!("GROUPING SETS (GROUPING SETS (CUBE ({})), a)", list(64)),
+            format!("GROUPING SETS (ROLLUP ({}))", list(600)),
             format!("GROUPING SETS ({})", vec![format!("({})", list(100)); 100].join(", ")),
             ["CUBE (a, b, c, d)"; 3].join(", "),
         ] {
