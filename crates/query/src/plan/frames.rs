@@ -2,7 +2,8 @@
 //!
 //! - The start of a frame is not behind its end. DataFusion refuses such a frame, or counts its
 //!   rows as negative; in PostgreSQL it has no rows, except that a row whose key of RANGE is NULL
-//!   has all of these.
+//!   has all of these, and so has a row whose key stays as it is at both bounds: an infinity, NaN,
+//!   or a float that is large.
 //! - DataFusion compares two lengths of time by their months, then their days, then their time:
 //!   their hours become days, so that 36 hours are more than a day. If the months decide which of
 //!   two lengths is longer, the frame is refused.
@@ -10,14 +11,14 @@
 
 use std::sync::Arc;
 
-use datafusion::arrow::datatypes::IntervalMonthDayNano;
+use datafusion::arrow::datatypes::{DataType, IntervalMonthDayNano};
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::common::{DFSchema, Result, ScalarValue};
 use datafusion::logical_expr::expr::{WindowFunction, WindowFunctionParams};
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::{
-    Expr, ExprSchemable, LogicalPlan, WindowFrame, WindowFrameBound, WindowFrameUnits,
-    WindowFunctionDefinition,
+    Expr, ExprSchemable, LogicalPlan, Operator, SortExpr, WindowFrame, WindowFrameBound,
+    WindowFrameUnits, WindowFunctionDefinition, binary_expr, cast,
 };
 
 use crate::error::{ClauseProblem, Error};
@@ -57,8 +58,8 @@ fn with_ordered_frame(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>
             call.params.window_frame.start_bound = start;
             call.params.window_frame.end_bound = end;
         }
-        Change::Empty => match nullable_key(&call.params, schema)? {
-            Some(key) => leave_nulls(&mut call, key)?,
+        Change::Empty => match keeps_rows(&call.params, schema)? {
+            Some(condition) => leave_rows(&mut call, condition)?,
             None => {
                 let before = WindowFrameBound::Preceding(ScalarValue::UInt64(Some(ALL_ROWS)));
                 let frame = WindowFrame::new_bounds(WindowFrameUnits::Rows, before.clone(), before);
@@ -185,37 +186,58 @@ fn nanos_of(length: &IntervalMonthDayNano) -> i128 {
     i128::from(length.days) * NANOS_PER_DAY + i128::from(length.nanoseconds)
 }
 
-/// Returns the key of a frame of RANGE, if it can be NULL.
-fn nullable_key(params: &WindowFunctionParams, schema: &DFSchema) -> Result<Option<Expr>> {
-    match params.order_by.first() {
-        Some(key)
-            if params.window_frame.units == WindowFrameUnits::Range
-                && key.expr.nullable(schema)? =>
-        {
-            Ok(Some(key.expr.clone()))
-        }
-        _ => Ok(None),
-    }
+/// Returns the condition on which an empty frame of RANGE has the rows with the same key, if some
+/// rows can meet it.
+fn keeps_rows(params: &WindowFunctionParams, schema: &DFSchema) -> Result<Option<Expr>> {
+    let frame = &params.window_frame;
+    let Some(key) = params.order_by.first().filter(|_| frame.units == WindowFrameUnits::Range)
+    else {
+        return Ok(None);
+    };
+    let is_null = key.expr.nullable(schema)?.then(|| key.expr.clone().is_null());
+    let is_unmoved = match key.expr.get_type(schema)?.is_floating() {
+        true => is_unmoved(key, frame)?,
+        false => None,
+    };
+    Ok([is_null, is_unmoved].into_iter().flatten().reduce(Expr::or))
 }
 
-/// Makes the frame one of the rows with the same key, of which an aggregate takes those with NULL.
-fn leave_nulls(call: &mut WindowFunction, key: Expr) -> Result<()> {
+/// Returns the condition that a float is the same at both bounds, calculated in doubles as in
+/// PostgreSQL.
+fn is_unmoved(key: &SortExpr, frame: &WindowFrame) -> Result<Option<Expr>> {
+    let number = cast(key.expr.clone(), DataType::Float64);
+    let mut conditions = Vec::new();
+    for bound in [&frame.start_bound, &frame.end_bound] {
+        let (length, is_before) = match bound {
+            WindowFrameBound::Preceding(length) => (length, true),
+            WindowFrameBound::CurrentRow => continue,
+            WindowFrameBound::Following(length) => (length, false),
+        };
+        let op = if is_before == key.asc { Operator::Minus } else { Operator::Plus };
+        let length = Expr::Literal(length.cast_to(&DataType::Float64)?, None);
+        let moved = binary_expr(number.clone(), op, length);
+        conditions.push(binary_expr(moved, Operator::Eq, number.clone()));
+    }
+    Ok(conditions.into_iter().reduce(Expr::and))
+}
+
+/// Makes the frame one of the rows with the same key, which an aggregate takes on the condition.
+fn leave_rows(call: &mut WindowFunction, condition: Expr) -> Result<()> {
     let current = WindowFrameBound::CurrentRow;
     call.params.window_frame =
         WindowFrame::new_bounds(WindowFrameUnits::Range, current.clone(), current);
     match &call.fun {
         WindowFunctionDefinition::AggregateUDF(_) => {
-            let is_null = key.is_null();
             let filter = match call.params.filter.take() {
-                Some(filter) => filter.and(is_null),
-                None => is_null,
+                Some(filter) => filter.and(condition),
+                None => condition,
             };
             call.params.filter = Some(Box::new(filter));
             Ok(())
         }
         WindowFunctionDefinition::WindowUDF(function) if OF_VALUE.contains(&function.name()) => {
             let feature = "a value of a RANGE frame that ends before it starts, over a column that \
-                           can be NULL,";
+                           can be NULL or infinite,";
             Err(Error::NotSupported { position: None, feature }.into())
         }
         // The others do not read the frame.
