@@ -29,7 +29,7 @@ pub(crate) enum HeaderDecision {
     Row,
     /// A row, for lack of evidence, although it could be names.
     PerhapsNames,
-    /// A row, since it has numbers, although those may be names, as years are.
+    /// A row, since it has numbers or times, although those may be names, as years are.
     PerhapsNumbers,
     /// Apparently a header with names that differ from those of the file before.
     OtherNames,
@@ -114,7 +114,8 @@ pub(super) fn header(
         let is_word = |text: &[u8]| looks_like_a_name(text) && !is_missing(text);
         let has_word = cells
             .any(|(text, column)| is_word(text) && !column.is_value(text) && column.is_typed());
-        return match has_word || has_numbers_for_names(first, below) {
+        let has_names = has_word || has_numbers_for_names(first, below) || has_labels(first, below);
+        return match has_names {
             true => HeaderDecision::PerhapsNumbers,
             false => HeaderDecision::Row,
         };
@@ -128,6 +129,7 @@ pub(super) fn header(
     if !look_like_names {
         return match may_be_names(first, below, options) {
             true => HeaderDecision::PerhapsNames,
+            false if has_labels(first, below) => HeaderDecision::PerhapsNumbers,
             false => HeaderDecision::Row,
         };
     }
@@ -169,8 +171,8 @@ fn may_be_names(first: &Record<'_>, below: &[Evidence], options: &SniffOptions<'
 /// The years that are plausible names of columns, as in a table with a column for each year.
 const YEARS: std::ops::RangeInclusive<i64> = 1900..=2100;
 
-/// Returns true if all cells are words except at least two numbers, which are years or ascend by
-/// one, and the numbers below are not such.
+/// Returns true if all cells are words, or the first one an empty corner, except at least two
+/// numbers, which are years or ascend by one, and the numbers below are not such.
 fn has_numbers_for_names(first: &Record<'_>, below: &[Evidence]) -> bool {
     let are_years = |numbers: &[i64]| numbers.iter().all(|number| YEARS.contains(number));
     let are_counted = |numbers: &[i64]| {
@@ -181,17 +183,44 @@ fn has_numbers_for_names(first: &Record<'_>, below: &[Evidence]) -> bool {
     let numbers: Vec<i64> = texts().filter_map(|text| parse_i64(text).ok()).collect();
     let are_words = |text: &[u8]| looks_like_a_name(text) && !is_missing(text);
     let has_words = numbers.len() < first.cells.len();
+    let is_corner = |at: usize| at == 0 && has_empty_corner(first, below);
     let under = || texts().zip(below).filter(|(text, _)| parse_i64(text).is_ok());
-    // Decimal numbers, and values of any other type.
+    // Decimal numbers, texts, and values of any other type.
     let has_others =
-        under().any(|(_, column)| column.is_typed() && column.first_integer().is_none());
+        under().any(|(_, column)| column.first_integer().is_none() && !column.is_empty());
     let under: Vec<i64> = under().filter_map(|(_, column)| column.first_integer()).collect();
     let is_unlike = |are: &dyn Fn(&[i64]) -> bool| has_others || !are(&under);
     has_words
-        && texts().all(|text| parse_i64(text).is_ok() || are_words(text))
+        && (texts().enumerate())
+            .all(|(at, text)| parse_i64(text).is_ok() || are_words(text) || is_corner(at))
         && 2 <= numbers.len()
         && (are_years(&numbers) && is_unlike(&are_years)
             || are_counted(&numbers) && is_unlike(&are_counted))
+}
+
+/// Returns true if the first cell is empty, as the corner of a table with a name for each row is.
+fn has_empty_corner(first: &Record<'_>, below: &[Evidence]) -> bool {
+    let is_empty = first.cells.first().is_some_and(|cell| trimmed(&cell.text).is_empty());
+    is_empty && below.first().is_some_and(|column| !column.is_empty())
+}
+
+/// Returns true if all cells behind the first one have digits, differ from each other, and are of
+/// other kinds than the cells below: dates, months or hours above numbers, numbers above texts. The
+/// first one is an empty corner, or a word beside several such cells.
+fn has_labels(first: &Record<'_>, below: &[Evidence]) -> bool {
+    let Some((corner, labels)) = first.cells.split_first() else { return false };
+    let corner = trimmed(&corner.text);
+    let is_word = looks_like_a_name(corner) && !is_missing(corner);
+    let is_label = |(cell, column): (&Cell<'_>, &Evidence)| {
+        let text = trimmed(&cell.text);
+        text.iter().any(u8::is_ascii_digit) && column.is_of_another_kind(text)
+    };
+    let mut seen = HashSet::new();
+    !labels.is_empty()
+        && (has_empty_corner(first, below) || is_word && 2 <= labels.len())
+        && labels.iter().all(|cell| seen.insert(trimmed(&cell.text)))
+        && labels.len() < below.len()
+        && labels.iter().zip(&below[1..]).all(is_label)
 }
 
 /// Returns true for the index that data frames write: a column of integers without a name before
@@ -302,7 +331,10 @@ pub(super) fn header_note(
             )
         }
         HeaderDecision::PerhapsNumbers => {
-            format!("{record} is read as a row, as it has numbers: --header makes it the header")
+            format!(
+                "{record} is read as a row, as it has numbers or times: --header makes it the \
+                 header"
+            )
         }
         _ => return None,
     })

@@ -385,6 +385,17 @@ impl Evidence {
         if self.shape.is_unlike(text) { self.cells } else { 0 }
     }
 
+    /// Returns true if a cell that is not among these is of another kind: it is no value of their
+    /// type, or it is a value and none of them is.
+    pub(super) fn is_of_another_kind(&self, text: &[u8]) -> bool {
+        if self.infer().ty == ColumnType::Varchar {
+            return 0 < self.cells && self.valued == 0 && self.is_value(text);
+        }
+        let mut joined = self.clone();
+        joined.add(text);
+        joined.infer().ty == ColumnType::Varchar
+    }
+
     /// Returns true if a cell that is not among these is a value by itself: a number, timestamp,
     /// boolean or UUID, which a header does not have.
     pub(super) fn is_value(&self, text: &[u8]) -> bool {

@@ -54,6 +54,20 @@ fn a_row_that_may_be_a_header_of_numbers_is_noted() {
         ("ann,2023,2024\nbob,2022,2025\n", false),
         ("ann,30,5\nbob,31,6\n", false),
         ("ann,30,31\nbob,35,20\n", false),
+        // Pivoted tables: the corner is empty or has a name, the other columns have labels.
+        (",2019,2020\nDE,1.5,2.5\nFR,1.6,2.6\n", true),
+        (",2019,2020\nDE,a,b\nFR,c,d\n", true),
+        (",2019-01,2019-02\nDE,1.5,2.5\nFR,1.6,2.6\n", true),
+        (",00:00,01:00\n2024-01-01,1,2\n2024-01-02,3,4\n", true),
+        ("station,2024-01-01,2024-01-02\nA,1.5,2.5\nB,1.6,2.6\n", true),
+        (",0,1\n0,a,b\n1,c,d\n", true),
+        (",2019,2020\n,2021,2022\nx,2018,2019\n", false),
+        (",5,6\nx,1,2\ny,3,4\n", false),
+        (",1,2\nx,1,2\ny,2,1\n", false),
+        (",2024-01-01,5\nx,2024-01-02,6\n", false),
+        (",,7\na,1,8\nb,2,9\n", false),
+        (",5,x\na,y,z\n", false),
+        (",5\na,7 km\nb,8\n", false),
     ] {
         let (_, outcome) = import(&[file.as_bytes()], |_| {});
         let notes = outcome.unwrap().notes;
