@@ -49,7 +49,7 @@ const READ_DEPTH: usize = 4;
 pub(crate) struct InputFile {
     pub(crate) path: PathBuf,
     pub(crate) bytes: InputBytes,
-    /// The decompressed bytes before the first record: a byte order mark, skipped and blank lines.
+    /// The decompressed bytes before the first record: byte order marks, skipped and blank lines.
     pub(crate) skip_bytes: u64,
     /// The number of lines in `skip_bytes`.
     pub(crate) skip_lines: u64,

@@ -251,10 +251,17 @@ fn pipe(
     skipped(SampledFile::new(input, Sample::of_head(head, head_bytes)), options, head_bytes)
 }
 
-/// Skips a byte order mark, the lines that the options skip, and blank ones behind them.
+/// The byte order mark in UTF-8.
+const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
+
+/// Skips byte order marks, the lines that the options skip, and blank ones behind them. Programs
+/// that add a mark to a text with one make two, and a name must not begin with the second.
 fn skipped(mut file: SampledFile, options: &ImportOptions, head_bytes: u64) -> Result<SampledFile> {
     let head = &mut file.sample.head;
-    let mut skip = if head.starts_with(b"\xEF\xBB\xBF") { 3 } else { 0 };
+    let mut skip = 0;
+    while head[skip..].starts_with(BYTE_ORDER_MARK) {
+        skip += BYTE_ORDER_MARK.len();
+    }
     // CR alone ends lines only where there is no LF.
     let line_end = if memchr::memchr(b'\n', head).is_some() { b'\n' } else { b'\r' };
     for skipped in 0..options.dialect.skip_lines {

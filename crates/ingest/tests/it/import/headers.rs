@@ -42,6 +42,13 @@ fn a_blank_line_of_one_column_is_a_row_of_null() {
     check(&["a,b\n1,2\n\n3,4\n\n"], "a:BIGINT b:BIGINT; 1 2; 3 4");
 }
 
+// The name of the first column began with the second mark, which no editor shows.
+#[test]
+fn a_file_may_begin_with_several_byte_order_marks() {
+    check(&["\u{feff}\u{feff}a,b\n1,2\n"], "a:BIGINT b:BIGINT; 1 2");
+    check(&["\u{feff}\u{feff}\u{feff}1,2\n"], "f0:BIGINT f1:BIGINT; 1 2");
+}
+
 // Years above the values of each year are numbers: the header became a row of sums without a note.
 #[test]
 fn a_row_that_may_be_a_header_of_numbers_is_noted() {
