@@ -15,6 +15,8 @@
 
 #![forbid(unsafe_code)]
 
+#[macro_use]
+mod delegate;
 mod limits;
 mod names;
 mod position;

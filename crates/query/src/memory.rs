@@ -439,6 +439,11 @@ impl fmt::Display for StatementMemory {
 }
 
 impl MemoryPool for StatementMemory {
+    delegate! { own:
+        fn reserved(&self) -> usize;
+        fn memory_limit(&self) -> MemoryLimit;
+    }
+
     fn name(&self) -> &'static str {
         "statement memory"
     }
@@ -482,14 +487,6 @@ impl MemoryPool for StatementMemory {
             self.own.shrink(reservation, bytes);
         }
         granted
-    }
-
-    fn reserved(&self) -> usize {
-        self.own.reserved()
-    }
-
-    fn memory_limit(&self) -> MemoryLimit {
-        self.own.memory_limit()
     }
 }
 

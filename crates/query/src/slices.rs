@@ -237,24 +237,19 @@ impl DisplayAs for SlicedProjection {
 }
 
 impl ExecutionPlan for SlicedProjection {
-    fn name(&self) -> &str {
-        self.inner.name()
+    delegate! { inner:
+        fn name(&self) -> &str;
+        fn properties(&self) -> &Arc<PlanProperties>;
+        fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>>;
+        fn maintains_input_order(&self) -> Vec<bool>;
+        fn apply_expressions(
+            &self,
+            apply: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
+        ) -> Result<TreeNodeRecursion>;
     }
 
     fn downcast_delegate(&self) -> Option<&dyn ExecutionPlan> {
         Some(self.inner.as_ref())
-    }
-
-    fn properties(&self) -> &Arc<PlanProperties> {
-        self.inner.properties()
-    }
-
-    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
-        self.inner.children()
-    }
-
-    fn maintains_input_order(&self) -> Vec<bool> {
-        self.inner.maintains_input_order()
     }
 
     fn with_new_children(
@@ -263,13 +258,6 @@ impl ExecutionPlan for SlicedProjection {
     ) -> Result<Arc<dyn ExecutionPlan>> {
         let inner = replace_children_if_necessary(Arc::clone(&self.inner), children)?;
         Ok(Arc::new(SlicedProjection { inner, metrics: ExecutionPlanMetricsSet::new() }))
-    }
-
-    fn apply_expressions(
-        &self,
-        apply: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
-    ) -> Result<TreeNodeRecursion> {
-        self.inner.apply_expressions(apply)
     }
 
     fn metrics(&self) -> Option<MetricsSet> {

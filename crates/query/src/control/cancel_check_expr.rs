@@ -85,8 +85,9 @@ impl Hash for CancelCheckExpr {
 }
 
 impl PhysicalExpr for CancelCheckExpr {
-    fn return_field(&self, schema: &Schema) -> Result<FieldRef> {
-        self.inner.return_field(schema)
+    delegate! { inner:
+        fn return_field(&self, schema: &Schema) -> Result<FieldRef>;
+        fn fmt_sql(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result;
     }
 
     fn evaluate(&self, batch: &RecordBatch) -> Result<ColumnarValue> {
@@ -111,9 +112,5 @@ impl PhysicalExpr for CancelCheckExpr {
             return internal_err!("a cancel check has one expression");
         };
         Ok(Arc::new(CancelCheckExpr { inner, stop: Arc::clone(&self.stop), time: self.time }))
-    }
-
-    fn fmt_sql(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.inner.fmt_sql(f)
     }
 }

@@ -107,8 +107,9 @@ impl Hash for ChargedArgument {
 }
 
 impl PhysicalExpr for ChargedArgument {
-    fn return_field(&self, schema: &Schema) -> Result<FieldRef> {
-        self.inner.return_field(schema)
+    delegate! { inner:
+        fn return_field(&self, schema: &Schema) -> Result<FieldRef>;
+        fn fmt_sql(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result;
     }
 
     fn evaluate(&self, batch: &RecordBatch) -> Result<ColumnarValue> {
@@ -134,10 +135,6 @@ impl PhysicalExpr for ChargedArgument {
             return internal_err!("it charges for one expression");
         };
         Ok(Arc::new(ChargedArgument { inner, charge: Arc::clone(&self.charge) }))
-    }
-
-    fn fmt_sql(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.inner.fmt_sql(f)
     }
 }
 

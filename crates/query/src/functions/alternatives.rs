@@ -34,20 +34,15 @@ fn type_of_times(args: &[DataType]) -> Option<DataType> {
 }
 
 impl ScalarUDFImpl for Coalesce {
-    fn name(&self) -> &str {
-        self.inner.name()
-    }
-
-    fn signature(&self) -> &Signature {
-        self.inner.signature()
-    }
-
-    fn return_type(&self, args: &[DataType]) -> Result<DataType> {
-        self.inner.return_type(args)
-    }
-
-    fn return_field_from_args(&self, args: ReturnFieldArgs<'_>) -> Result<FieldRef> {
-        self.inner.return_field_from_args(args)
+    delegate! { inner:
+        fn name(&self) -> &str;
+        fn signature(&self) -> &Signature;
+        fn return_type(&self, args: &[DataType]) -> Result<DataType>;
+        fn return_field_from_args(&self, args: ReturnFieldArgs<'_>) -> Result<FieldRef>;
+        fn simplify(&self, args: Vec<Expr>, info: &SimplifyContext) -> Result<ExprSimplifyResult>;
+        fn short_circuits(&self) -> bool;
+        fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue>;
+        fn documentation(&self) -> Option<&Documentation>;
     }
 
     fn coerce_types(&self, args: &[DataType]) -> Result<Vec<DataType>> {
@@ -57,26 +52,10 @@ impl ScalarUDFImpl for Coalesce {
         })
     }
 
-    fn simplify(&self, args: Vec<Expr>, info: &SimplifyContext) -> Result<ExprSimplifyResult> {
-        self.inner.simplify(args, info)
-    }
-
-    fn short_circuits(&self) -> bool {
-        self.inner.short_circuits()
-    }
-
     fn conditional_arguments<'a>(
         &self,
         args: &'a [Expr],
     ) -> Option<(Vec<&'a Expr>, Vec<&'a Expr>)> {
         self.inner.conditional_arguments(args)
-    }
-
-    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
-        self.inner.invoke_with_args(args)
-    }
-
-    fn documentation(&self) -> Option<&Documentation> {
-        self.inner.documentation()
     }
 }

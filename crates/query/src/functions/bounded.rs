@@ -245,24 +245,31 @@ fn check_width(function: &str, made: &Expr) -> Result<()> {
 
 #[expect(deprecated, reason = "deprecated as the function is")]
 impl ScalarUDFImpl for Bounded {
-    fn name(&self) -> &str {
-        self.inner.name()
-    }
-
-    fn aliases(&self) -> &[String] {
-        self.inner.aliases()
-    }
-
-    fn display_name(&self, args: &[Expr]) -> Result<String> {
-        self.inner.display_name(args)
-    }
-
-    fn schema_name(&self, args: &[Expr]) -> Result<String> {
-        self.inner.schema_name(args)
-    }
-
-    fn signature(&self) -> &Signature {
-        self.inner.signature()
+    delegate! { inner:
+        fn name(&self) -> &str;
+        fn aliases(&self) -> &[String];
+        fn display_name(&self, args: &[Expr]) -> Result<String>;
+        fn schema_name(&self, args: &[Expr]) -> Result<String>;
+        fn signature(&self) -> &Signature;
+        fn is_strict(&self) -> bool;
+        fn coerce_types(&self, args: &[DataType]) -> Result<Vec<DataType>>;
+        fn preimage(
+            &self,
+            args: &[Expr],
+            literal: &Expr,
+            info: &SimplifyContext,
+        ) -> Result<PreimageResult>;
+        fn short_circuits(&self) -> bool;
+        fn evaluate_bounds(&self, inputs: &[&Interval]) -> Result<Interval>;
+        fn propagate_constraints(
+            &self,
+            interval: &Interval,
+            inputs: &[&Interval],
+        ) -> Result<Option<Vec<Interval>>>;
+        fn preserves_lex_ordering(&self, inputs: &[ExprProperties]) -> Result<bool>;
+        fn strictly_order_preserving(&self, inputs: &[ExprProperties]) -> Result<bool>;
+        fn documentation(&self) -> Option<&Documentation>;
+        fn placement(&self, args: &[ExpressionPlacement]) -> ExpressionPlacement;
     }
 
     fn return_type(&self, args: &[DataType]) -> Result<DataType> {
@@ -283,14 +290,6 @@ impl ScalarUDFImpl for Bounded {
         Ok(made)
     }
 
-    fn is_strict(&self) -> bool {
-        self.inner.is_strict()
-    }
-
-    fn coerce_types(&self, args: &[DataType]) -> Result<Vec<DataType>> {
-        self.inner.coerce_types(args)
-    }
-
     fn simplify(&self, args: Vec<Expr>, info: &SimplifyContext) -> Result<ExprSimplifyResult> {
         let constants = args.iter().map(|arg| match arg {
             Expr::Literal(value, _) => Some(value),
@@ -309,19 +308,6 @@ impl ScalarUDFImpl for Bounded {
         })
     }
 
-    fn preimage(
-        &self,
-        args: &[Expr],
-        literal: &Expr,
-        info: &SimplifyContext,
-    ) -> Result<PreimageResult> {
-        self.inner.preimage(args, literal, info)
-    }
-
-    fn short_circuits(&self) -> bool {
-        self.inner.short_circuits()
-    }
-
     fn conditional_arguments<'a>(
         &self,
         args: &'a [Expr],
@@ -329,36 +315,8 @@ impl ScalarUDFImpl for Bounded {
         self.inner.conditional_arguments(args)
     }
 
-    fn evaluate_bounds(&self, inputs: &[&Interval]) -> Result<Interval> {
-        self.inner.evaluate_bounds(inputs)
-    }
-
-    fn propagate_constraints(
-        &self,
-        interval: &Interval,
-        inputs: &[&Interval],
-    ) -> Result<Option<Vec<Interval>>> {
-        self.inner.propagate_constraints(interval, inputs)
-    }
-
     fn output_ordering(&self, inputs: &[ExprProperties]) -> Result<SortProperties> {
         Ok(self.inner.output_ordering(inputs).unwrap_or(SortProperties::Unordered))
-    }
-
-    fn preserves_lex_ordering(&self, inputs: &[ExprProperties]) -> Result<bool> {
-        self.inner.preserves_lex_ordering(inputs)
-    }
-
-    fn strictly_order_preserving(&self, inputs: &[ExprProperties]) -> Result<bool> {
-        self.inner.strictly_order_preserving(inputs)
-    }
-
-    fn documentation(&self) -> Option<&Documentation> {
-        self.inner.documentation()
-    }
-
-    fn placement(&self, args: &[ExpressionPlacement]) -> ExpressionPlacement {
-        self.inner.placement(args)
     }
 
     fn invoke_with_args(&self, mut args: ScalarFunctionArgs) -> Result<ColumnarValue> {

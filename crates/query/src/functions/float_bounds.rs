@@ -69,20 +69,13 @@ struct FloatBound {
 }
 
 impl AggregateUDFImpl for FloatBound {
-    fn name(&self) -> &str {
-        self.inner.name()
-    }
-
-    fn signature(&self) -> &Signature {
-        self.inner.signature()
-    }
-
-    fn return_type(&self, args: &[DataType]) -> Result<DataType> {
-        self.inner.return_type(args)
-    }
-
-    fn coerce_types(&self, args: &[DataType]) -> Result<Vec<DataType>> {
-        self.inner.coerce_types(args)
+    delegate! { inner:
+        fn name(&self) -> &str;
+        fn signature(&self) -> &Signature;
+        fn return_type(&self, args: &[DataType]) -> Result<DataType>;
+        fn coerce_types(&self, args: &[DataType]) -> Result<Vec<DataType>>;
+        fn state_fields(&self, args: StateFieldsArgs<'_>) -> Result<Vec<FieldRef>>;
+        fn value_from_stats(&self, args: &StatisticsArgs<'_>) -> Option<ScalarValue>;
     }
 
     fn accumulator(&self, args: AccumulatorArgs<'_>) -> Result<Box<dyn Accumulator>> {
@@ -108,14 +101,6 @@ impl AggregateUDFImpl for FloatBound {
     ) -> Result<Box<dyn GroupsAccumulator>> {
         let ty = args.return_field.data_type().clone();
         Ok(Box::new(Bounds { which: self.which, ty, keys: Vec::new() }))
-    }
-
-    fn state_fields(&self, args: StateFieldsArgs<'_>) -> Result<Vec<FieldRef>> {
-        self.inner.state_fields(args)
-    }
-
-    fn value_from_stats(&self, args: &StatisticsArgs<'_>) -> Option<ScalarValue> {
-        self.inner.value_from_stats(args)
     }
 
     fn order_sensitivity(&self) -> AggregateOrderSensitivity {
@@ -176,32 +161,20 @@ struct Sliding {
 }
 
 impl Accumulator for Sliding {
+    delegate! { inner:
+        fn supports_retract_batch(&self) -> bool;
+        fn merge_batch(&mut self, states: &[ArrayRef]) -> Result<()>;
+        fn state(&mut self) -> Result<Vec<ScalarValue>>;
+        fn evaluate(&mut self) -> Result<ScalarValue>;
+        fn size(&self) -> usize;
+    }
+
     fn update_batch(&mut self, values: &[ArrayRef]) -> Result<()> {
         self.inner.update_batch(&[one_zero_and_nan(&values[0])])
     }
 
     fn retract_batch(&mut self, values: &[ArrayRef]) -> Result<()> {
         self.inner.retract_batch(&[one_zero_and_nan(&values[0])])
-    }
-
-    fn supports_retract_batch(&self) -> bool {
-        self.inner.supports_retract_batch()
-    }
-
-    fn merge_batch(&mut self, states: &[ArrayRef]) -> Result<()> {
-        self.inner.merge_batch(states)
-    }
-
-    fn state(&mut self) -> Result<Vec<ScalarValue>> {
-        self.inner.state()
-    }
-
-    fn evaluate(&mut self) -> Result<ScalarValue> {
-        self.inner.evaluate()
-    }
-
-    fn size(&self) -> usize {
-        self.inner.size()
     }
 }
 

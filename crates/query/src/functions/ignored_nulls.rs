@@ -47,20 +47,14 @@ struct IgnoringNulls {
 }
 
 impl WindowUDFImpl for IgnoringNulls {
-    fn name(&self) -> &str {
-        self.inner.name()
-    }
-
-    fn aliases(&self) -> &[String] {
-        self.inner.aliases()
-    }
-
-    fn signature(&self) -> &Signature {
-        self.inner.signature()
-    }
-
-    fn expressions(&self, args: ExpressionArgs<'_>) -> Vec<Arc<dyn PhysicalExpr>> {
-        self.inner.expressions(args)
+    delegate! { inner:
+        fn name(&self) -> &str;
+        fn aliases(&self) -> &[String];
+        fn signature(&self) -> &Signature;
+        fn expressions(&self, args: ExpressionArgs<'_>) -> Vec<Arc<dyn PhysicalExpr>>;
+        fn field(&self, args: WindowUDFFieldArgs<'_>) -> Result<FieldRef>;
+        fn sort_options(&self) -> Option<SortOptions>;
+        fn coerce_types(&self, types: &[DataType]) -> Result<Vec<DataType>>;
     }
 
     fn partition_evaluator(
@@ -69,18 +63,6 @@ impl WindowUDFImpl for IgnoringNulls {
     ) -> Result<Box<dyn PartitionEvaluator>> {
         let inner = self.inner.inner().partition_evaluator(args)?;
         Ok(Box::new(Shifted { inner }))
-    }
-
-    fn field(&self, args: WindowUDFFieldArgs<'_>) -> Result<FieldRef> {
-        self.inner.field(args)
-    }
-
-    fn sort_options(&self) -> Option<SortOptions> {
-        self.inner.sort_options()
-    }
-
-    fn coerce_types(&self, types: &[DataType]) -> Result<Vec<DataType>> {
-        self.inner.coerce_types(types)
     }
 
     fn reverse_expr(&self) -> ReversedUDWF {
@@ -103,20 +85,11 @@ struct Shifted {
 }
 
 impl PartitionEvaluator for Shifted {
-    fn memoize(&mut self, state: &mut WindowAggState) -> Result<()> {
-        self.inner.memoize(state)
-    }
-
-    fn get_range(&self, row: usize, rows: usize) -> Result<Range<usize>> {
-        self.inner.get_range(row, rows)
-    }
-
-    fn is_causal(&self) -> bool {
-        self.inner.is_causal()
-    }
-
-    fn evaluate_all(&mut self, values: &[ArrayRef], rows: usize) -> Result<ArrayRef> {
-        self.inner.evaluate_all(values, rows)
+    delegate! { inner:
+        fn memoize(&mut self, state: &mut WindowAggState) -> Result<()>;
+        fn get_range(&self, row: usize, rows: usize) -> Result<Range<usize>>;
+        fn is_causal(&self) -> bool;
+        fn evaluate_all(&mut self, values: &[ArrayRef], rows: usize) -> Result<ArrayRef>;
     }
 
     fn evaluate(&mut self, values: &[ArrayRef], range: &Range<usize>) -> Result<ScalarValue> {

@@ -51,12 +51,9 @@ struct Average {
 }
 
 impl AggregateUDFImpl for Average {
-    fn name(&self) -> &str {
-        self.inner.name()
-    }
-
-    fn aliases(&self) -> &[String] {
-        self.inner.aliases()
+    delegate! { inner:
+        fn name(&self) -> &str;
+        fn aliases(&self) -> &[String];
     }
 
     fn signature(&self) -> &Signature {

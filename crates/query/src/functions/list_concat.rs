@@ -24,33 +24,18 @@ struct ListConcat {
 }
 
 impl ScalarUDFImpl for ListConcat {
-    fn name(&self) -> &str {
-        self.inner.name()
-    }
-
-    fn aliases(&self) -> &[String] {
-        self.inner.aliases()
-    }
-
-    fn signature(&self) -> &Signature {
-        self.inner.signature()
-    }
-
-    fn return_type(&self, args: &[DataType]) -> Result<DataType> {
-        self.inner.return_type(args)
+    delegate! { inner:
+        fn name(&self) -> &str;
+        fn aliases(&self) -> &[String];
+        fn signature(&self) -> &Signature;
+        fn return_type(&self, args: &[DataType]) -> Result<DataType>;
+        fn documentation(&self) -> Option<&Documentation>;
+        fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue>;
     }
 
     fn coerce_types(&self, args: &[DataType]) -> Result<Vec<DataType>> {
         let list = self.inner.return_type(args)?;
         let types = self.inner.coerce_types(args)?.into_iter().zip(args);
         Ok(types.map(|(ty, arg)| if arg.is_null() { list.clone() } else { ty }).collect())
-    }
-
-    fn documentation(&self) -> Option<&Documentation> {
-        self.inner.documentation()
-    }
-
-    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
-        self.inner.invoke_with_args(args)
     }
 }

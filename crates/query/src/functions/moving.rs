@@ -58,40 +58,27 @@ struct Moving {
 }
 
 impl AggregateUDFImpl for Moving {
-    fn name(&self) -> &str {
-        self.inner.name()
-    }
-
-    fn aliases(&self) -> &[String] {
-        self.inner.aliases()
-    }
-
-    fn display_name(&self, params: &AggregateFunctionParams) -> Result<String> {
-        self.inner.display_name(params)
-    }
-
-    fn signature(&self) -> &Signature {
-        self.inner.signature()
-    }
-
-    fn return_type(&self, args: &[DataType]) -> Result<DataType> {
-        self.inner.return_type(args)
-    }
-
-    fn return_field(&self, args: &[FieldRef]) -> Result<FieldRef> {
-        self.inner.return_field(args)
-    }
-
-    fn is_nullable(&self) -> bool {
-        self.inner.is_nullable()
-    }
-
-    fn coerce_types(&self, args: &[DataType]) -> Result<Vec<DataType>> {
-        self.inner.coerce_types(args)
-    }
-
-    fn accumulator(&self, args: AccumulatorArgs<'_>) -> Result<Box<dyn Accumulator>> {
-        self.inner.accumulator(args)
+    delegate! { inner:
+        fn name(&self) -> &str;
+        fn aliases(&self) -> &[String];
+        fn display_name(&self, params: &AggregateFunctionParams) -> Result<String>;
+        fn signature(&self) -> &Signature;
+        fn return_type(&self, args: &[DataType]) -> Result<DataType>;
+        fn return_field(&self, args: &[FieldRef]) -> Result<FieldRef>;
+        fn is_nullable(&self) -> bool;
+        fn coerce_types(&self, args: &[DataType]) -> Result<Vec<DataType>>;
+        fn accumulator(&self, args: AccumulatorArgs<'_>) -> Result<Box<dyn Accumulator>>;
+        fn groups_accumulator_supported(&self, args: AccumulatorArgs<'_>) -> bool;
+        fn create_groups_accumulator(
+            &self,
+            args: AccumulatorArgs<'_>,
+        ) -> Result<Box<dyn GroupsAccumulator>>;
+        fn state_fields(&self, args: StateFieldsArgs<'_>) -> Result<Vec<FieldRef>>;
+        fn order_sensitivity(&self) -> AggregateOrderSensitivity;
+        fn simplify(&self) -> Option<AggregateFunctionSimplification>;
+        fn value_from_stats(&self, args: &StatisticsArgs<'_>) -> Option<ScalarValue>;
+        fn default_value(&self, ty: &DataType) -> Result<ScalarValue>;
+        fn documentation(&self) -> Option<&Documentation>;
     }
 
     fn create_sliding_accumulator(
@@ -109,43 +96,8 @@ impl AggregateUDFImpl for Moving {
         })
     }
 
-    fn groups_accumulator_supported(&self, args: AccumulatorArgs<'_>) -> bool {
-        self.inner.groups_accumulator_supported(args)
-    }
-
-    fn create_groups_accumulator(
-        &self,
-        args: AccumulatorArgs<'_>,
-    ) -> Result<Box<dyn GroupsAccumulator>> {
-        self.inner.create_groups_accumulator(args)
-    }
-
-    fn state_fields(&self, args: StateFieldsArgs<'_>) -> Result<Vec<FieldRef>> {
-        self.inner.state_fields(args)
-    }
-
-    fn order_sensitivity(&self) -> AggregateOrderSensitivity {
-        self.inner.order_sensitivity()
-    }
-
-    fn simplify(&self) -> Option<AggregateFunctionSimplification> {
-        self.inner.simplify()
-    }
-
     fn reverse_expr(&self) -> ReversedUDAF {
         ReversedUDAF::Identical
-    }
-
-    fn value_from_stats(&self, args: &StatisticsArgs<'_>) -> Option<ScalarValue> {
-        self.inner.value_from_stats(args)
-    }
-
-    fn default_value(&self, ty: &DataType) -> Result<ScalarValue> {
-        self.inner.default_value(ty)
-    }
-
-    fn documentation(&self) -> Option<&Documentation> {
-        self.inner.documentation()
     }
 
     fn set_monotonicity(&self, ty: &DataType) -> SetMonotonicity {

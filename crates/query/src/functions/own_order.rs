@@ -57,40 +57,16 @@ struct OwnOrder {
 }
 
 impl AggregateUDFImpl for OwnOrder {
-    fn name(&self) -> &str {
-        self.inner.name()
-    }
-
-    fn aliases(&self) -> &[String] {
-        self.inner.aliases()
-    }
-
-    fn signature(&self) -> &Signature {
-        self.inner.signature()
-    }
-
-    fn coerce_types(&self, types: &[DataType]) -> Result<Vec<DataType>> {
-        self.inner.coerce_types(types)
-    }
-
-    fn return_type(&self, types: &[DataType]) -> Result<DataType> {
-        self.inner.return_type(types)
-    }
-
-    fn return_field(&self, fields: &[FieldRef]) -> Result<FieldRef> {
-        self.inner.return_field(fields)
-    }
-
-    fn is_nullable(&self) -> bool {
-        self.inner.is_nullable()
-    }
-
-    fn default_value(&self, ty: &DataType) -> Result<ScalarValue> {
-        self.inner.default_value(ty)
-    }
-
-    fn supports_null_handling_clause(&self) -> bool {
-        self.inner.supports_null_handling_clause()
+    delegate! { inner:
+        fn name(&self) -> &str;
+        fn aliases(&self) -> &[String];
+        fn signature(&self) -> &Signature;
+        fn coerce_types(&self, types: &[DataType]) -> Result<Vec<DataType>>;
+        fn return_type(&self, types: &[DataType]) -> Result<DataType>;
+        fn return_field(&self, fields: &[FieldRef]) -> Result<FieldRef>;
+        fn is_nullable(&self) -> bool;
+        fn default_value(&self, ty: &DataType) -> Result<ScalarValue>;
+        fn supports_null_handling_clause(&self) -> bool;
     }
 
     /// No order of the rows below is asked for. For `Beneficial`, the keys are arguments too.

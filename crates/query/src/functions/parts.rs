@@ -146,16 +146,22 @@ fn refused<T>(function: &str, value: String, what: &'static str) -> Result<T> {
 }
 
 impl ScalarUDFImpl for Corrected {
-    fn name(&self) -> &str {
-        self.inner.name()
+    delegate! { inner:
+        fn name(&self) -> &str;
+        fn signature(&self) -> &Signature;
+        fn coerce_types(&self, args: &[DataType]) -> Result<Vec<DataType>>;
+        fn preimage(
+            &self,
+            args: &[Expr],
+            literal: &Expr,
+            info: &SimplifyContext,
+        ) -> Result<datafusion::logical_expr::preimage::PreimageResult>;
+        fn output_ordering(&self, inputs: &[ExprProperties]) -> Result<SortProperties>;
+        fn documentation(&self) -> Option<&Documentation>;
     }
 
     fn aliases(&self) -> &[String] {
         &self.aliases
-    }
-
-    fn signature(&self) -> &Signature {
-        self.inner.signature()
     }
 
     fn return_type(&self, args: &[DataType]) -> Result<DataType> {
@@ -177,10 +183,6 @@ impl ScalarUDFImpl for Corrected {
         }
     }
 
-    fn coerce_types(&self, args: &[DataType]) -> Result<Vec<DataType>> {
-        self.inner.coerce_types(args)
-    }
-
     fn simplify(&self, args: Vec<Expr>, context: &SimplifyContext) -> Result<ExprSimplifyResult> {
         match (self.kind, args.as_slice()) {
             (Kind::Log, [x]) if !context.get_data_type(x)?.is_decimal() => {
@@ -196,23 +198,6 @@ impl ScalarUDFImpl for Corrected {
             }
             _ => self.inner.simplify(args, context),
         }
-    }
-
-    fn preimage(
-        &self,
-        args: &[Expr],
-        literal: &Expr,
-        info: &SimplifyContext,
-    ) -> Result<datafusion::logical_expr::preimage::PreimageResult> {
-        self.inner.preimage(args, literal, info)
-    }
-
-    fn output_ordering(&self, inputs: &[ExprProperties]) -> Result<SortProperties> {
-        self.inner.output_ordering(inputs)
-    }
-
-    fn documentation(&self) -> Option<&Documentation> {
-        self.inner.documentation()
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {

@@ -117,8 +117,15 @@ impl std::hash::Hash for Rounded {
 }
 
 impl ScalarUDFImpl for Rounded {
-    fn name(&self) -> &str {
-        self.inner.name()
+    delegate! { inner:
+        fn name(&self) -> &str;
+        fn simplify(
+            &self,
+            args: Vec<Expr>,
+            context: &SimplifyContext,
+        ) -> Result<ExprSimplifyResult>;
+        fn output_ordering(&self, inputs: &[ExprProperties]) -> Result<SortProperties>;
+        fn documentation(&self) -> Option<&Documentation>;
     }
 
     fn signature(&self) -> &Signature {
@@ -144,18 +151,6 @@ impl ScalarUDFImpl for Rounded {
             *digits = DataType::Int64;
         }
         Ok(types)
-    }
-
-    fn simplify(&self, args: Vec<Expr>, context: &SimplifyContext) -> Result<ExprSimplifyResult> {
-        self.inner.simplify(args, context)
-    }
-
-    fn output_ordering(&self, inputs: &[ExprProperties]) -> Result<SortProperties> {
-        self.inner.output_ordering(inputs)
-    }
-
-    fn documentation(&self) -> Option<&Documentation> {
-        self.inner.documentation()
     }
 
     fn invoke_with_args(&self, mut args: ScalarFunctionArgs) -> Result<ColumnarValue> {

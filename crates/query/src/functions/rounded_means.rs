@@ -38,33 +38,18 @@ struct RoundedMean {
 }
 
 impl AggregateUDFImpl for RoundedMean {
-    fn name(&self) -> &str {
-        self.inner.name()
-    }
-
-    fn signature(&self) -> &Signature {
-        self.inner.signature()
-    }
-
-    fn return_type(&self, args: &[DataType]) -> Result<DataType> {
-        self.inner.return_type(args)
-    }
-
-    fn coerce_types(&self, args: &[DataType]) -> Result<Vec<DataType>> {
-        self.inner.coerce_types(args)
-    }
-
-    fn state_fields(&self, args: StateFieldsArgs<'_>) -> Result<Vec<FieldRef>> {
-        self.inner.state_fields(args)
+    delegate! { inner:
+        fn name(&self) -> &str;
+        fn signature(&self) -> &Signature;
+        fn return_type(&self, args: &[DataType]) -> Result<DataType>;
+        fn coerce_types(&self, args: &[DataType]) -> Result<Vec<DataType>>;
+        fn state_fields(&self, args: StateFieldsArgs<'_>) -> Result<Vec<FieldRef>>;
+        fn groups_accumulator_supported(&self, args: AccumulatorArgs<'_>) -> bool;
     }
 
     fn accumulator(&self, args: AccumulatorArgs<'_>) -> Result<Box<dyn Accumulator>> {
         let mean = Mean::new(&args)?;
         Ok(Box::new(OneMean { inner: self.inner.accumulator(args)?, mean }))
-    }
-
-    fn groups_accumulator_supported(&self, args: AccumulatorArgs<'_>) -> bool {
-        self.inner.groups_accumulator_supported(args)
     }
 
     fn create_groups_accumulator(
@@ -136,24 +121,12 @@ struct OneMean {
 }
 
 impl Accumulator for OneMean {
-    fn update_batch(&mut self, values: &[ArrayRef]) -> Result<()> {
-        self.inner.update_batch(values)
-    }
-
-    fn retract_batch(&mut self, values: &[ArrayRef]) -> Result<()> {
-        self.inner.retract_batch(values)
-    }
-
-    fn supports_retract_batch(&self) -> bool {
-        self.inner.supports_retract_batch()
-    }
-
-    fn merge_batch(&mut self, states: &[ArrayRef]) -> Result<()> {
-        self.inner.merge_batch(states)
-    }
-
-    fn state(&mut self) -> Result<Vec<ScalarValue>> {
-        self.inner.state()
+    delegate! { inner:
+        fn update_batch(&mut self, values: &[ArrayRef]) -> Result<()>;
+        fn retract_batch(&mut self, values: &[ArrayRef]) -> Result<()>;
+        fn supports_retract_batch(&self) -> bool;
+        fn merge_batch(&mut self, states: &[ArrayRef]) -> Result<()>;
+        fn state(&mut self) -> Result<Vec<ScalarValue>>;
     }
 
     fn evaluate(&mut self) -> Result<ScalarValue> {
@@ -190,27 +163,26 @@ struct Means {
 }
 
 impl GroupsAccumulator for Means {
-    fn update_batch(
-        &mut self,
-        values: &[ArrayRef],
-        group_indices: &[usize],
-        opt_filter: Option<&BooleanArray>,
-        total_num_groups: usize,
-    ) -> Result<()> {
-        self.inner.update_batch(values, group_indices, opt_filter, total_num_groups)
-    }
-
-    fn merge_batch(
-        &mut self,
-        values: &[ArrayRef],
-        group_indices: &[usize],
-        total_num_groups: usize,
-    ) -> Result<()> {
-        self.inner.merge_batch(values, group_indices, total_num_groups)
-    }
-
-    fn state(&mut self, emit_to: EmitTo) -> Result<Vec<ArrayRef>> {
-        self.inner.state(emit_to)
+    delegate! { inner:
+        fn update_batch(
+            &mut self,
+            values: &[ArrayRef],
+            group_indices: &[usize],
+            opt_filter: Option<&BooleanArray>,
+            total_num_groups: usize,
+        ) -> Result<()>;
+        fn merge_batch(
+            &mut self,
+            values: &[ArrayRef],
+            group_indices: &[usize],
+            total_num_groups: usize,
+        ) -> Result<()>;
+        fn state(&mut self, emit_to: EmitTo) -> Result<Vec<ArrayRef>>;
+        fn convert_to_state(
+            &self,
+            values: &[ArrayRef],
+            opt_filter: Option<&BooleanArray>,
+        ) -> Result<Vec<ArrayRef>>;
     }
 
     fn evaluate(&mut self, emit_to: EmitTo) -> Result<ArrayRef> {
@@ -236,14 +208,6 @@ impl GroupsAccumulator for Means {
         };
         let means = Decimal128Array::from(means);
         Ok(Arc::new(means.with_precision_and_scale(self.mean.precision, self.mean.scale)?))
-    }
-
-    fn convert_to_state(
-        &self,
-        values: &[ArrayRef],
-        opt_filter: Option<&BooleanArray>,
-    ) -> Result<Vec<ArrayRef>> {
-        self.inner.convert_to_state(values, opt_filter)
     }
 
     fn size(&self) -> usize {

@@ -39,28 +39,16 @@ fn signed(ty: DataType) -> DataType {
 }
 
 impl ScalarUDFImpl for Signed {
-    fn name(&self) -> &str {
-        self.inner.name()
-    }
-
-    fn aliases(&self) -> &[String] {
-        self.inner.aliases()
-    }
-
-    fn signature(&self) -> &Signature {
-        self.inner.signature()
+    delegate! { inner:
+        fn name(&self) -> &str;
+        fn aliases(&self) -> &[String];
+        fn signature(&self) -> &Signature;
+        fn coerce_types(&self, args: &[DataType]) -> Result<Vec<DataType>>;
+        fn documentation(&self) -> Option<&Documentation>;
     }
 
     fn return_type(&self, args: &[DataType]) -> Result<DataType> {
         self.inner.return_type(args).map(signed)
-    }
-
-    fn coerce_types(&self, args: &[DataType]) -> Result<Vec<DataType>> {
-        self.inner.coerce_types(args)
-    }
-
-    fn documentation(&self) -> Option<&Documentation> {
-        self.inner.documentation()
     }
 
     fn invoke_with_args(&self, mut args: ScalarFunctionArgs) -> Result<ColumnarValue> {

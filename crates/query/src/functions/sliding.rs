@@ -37,24 +37,18 @@ struct Sliding {
 }
 
 impl AggregateUDFImpl for Sliding {
-    fn name(&self) -> &str {
-        self.inner.name()
-    }
-
-    fn signature(&self) -> &Signature {
-        self.inner.signature()
-    }
-
-    fn return_type(&self, args: &[DataType]) -> Result<DataType> {
-        self.inner.return_type(args)
-    }
-
-    fn coerce_types(&self, args: &[DataType]) -> Result<Vec<DataType>> {
-        self.inner.coerce_types(args)
-    }
-
-    fn accumulator(&self, args: AccumulatorArgs<'_>) -> Result<Box<dyn Accumulator>> {
-        self.inner.accumulator(args)
+    delegate! { inner:
+        fn name(&self) -> &str;
+        fn signature(&self) -> &Signature;
+        fn return_type(&self, args: &[DataType]) -> Result<DataType>;
+        fn coerce_types(&self, args: &[DataType]) -> Result<Vec<DataType>>;
+        fn accumulator(&self, args: AccumulatorArgs<'_>) -> Result<Box<dyn Accumulator>>;
+        fn groups_accumulator_supported(&self, args: AccumulatorArgs<'_>) -> bool;
+        fn create_groups_accumulator(
+            &self,
+            args: AccumulatorArgs<'_>,
+        ) -> Result<Box<dyn GroupsAccumulator>>;
+        fn state_fields(&self, args: StateFieldsArgs<'_>) -> Result<Vec<FieldRef>>;
     }
 
     fn create_sliding_accumulator(
@@ -66,21 +60,6 @@ impl AggregateUDFImpl for Sliding {
         }
         let ty = args.return_field.data_type().clone();
         Ok(Box::new(Frame { what: self.what, ty, ..Frame::default() }))
-    }
-
-    fn groups_accumulator_supported(&self, args: AccumulatorArgs<'_>) -> bool {
-        self.inner.groups_accumulator_supported(args)
-    }
-
-    fn create_groups_accumulator(
-        &self,
-        args: AccumulatorArgs<'_>,
-    ) -> Result<Box<dyn GroupsAccumulator>> {
-        self.inner.create_groups_accumulator(args)
-    }
-
-    fn state_fields(&self, args: StateFieldsArgs<'_>) -> Result<Vec<FieldRef>> {
-        self.inner.state_fields(args)
     }
 }
 

@@ -54,16 +54,11 @@ fn unit_of(first: &DataType, last: &DataType) -> TimeUnit {
 }
 
 impl ScalarUDFImpl for TimeSeries {
-    fn name(&self) -> &str {
-        self.inner.name()
-    }
-
-    fn aliases(&self) -> &[String] {
-        self.inner.aliases()
-    }
-
-    fn signature(&self) -> &Signature {
-        self.inner.signature()
+    delegate! { inner:
+        fn name(&self) -> &str;
+        fn aliases(&self) -> &[String];
+        fn signature(&self) -> &Signature;
+        fn documentation(&self) -> Option<&Documentation>;
     }
 
     fn return_type(&self, args: &[DataType]) -> Result<DataType> {
@@ -79,10 +74,6 @@ impl ScalarUDFImpl for TimeSeries {
         };
         let ty = DataType::Timestamp(unit, zone.clone());
         Ok(DataType::List(Arc::new(Field::new_list_field(ty, true))))
-    }
-
-    fn documentation(&self) -> Option<&Documentation> {
-        self.inner.documentation()
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {

@@ -26,51 +26,27 @@ pub(crate) fn untyped(function: &AggregateUDF) -> Option<Arc<AggregateUDF>> {
 struct Typed(Arc<AggregateUDF>);
 
 impl AggregateUDFImpl for Typed {
-    fn name(&self) -> &str {
-        self.0.name()
-    }
-
-    fn signature(&self) -> &Signature {
-        self.0.signature()
-    }
-
-    fn return_type(&self, args: &[DataType]) -> Result<DataType> {
-        self.0.return_type(args)
+    delegate! { 0:
+        fn name(&self) -> &str;
+        fn signature(&self) -> &Signature;
+        fn return_type(&self, args: &[DataType]) -> Result<DataType>;
+        fn coerce_types(&self, args: &[DataType]) -> Result<Vec<DataType>>;
+        fn accumulator(&self, args: AccumulatorArgs<'_>) -> Result<Box<dyn Accumulator>>;
+        fn create_sliding_accumulator(
+            &self,
+            args: AccumulatorArgs<'_>,
+        ) -> Result<Box<dyn Accumulator>>;
+        fn groups_accumulator_supported(&self, args: AccumulatorArgs<'_>) -> bool;
+        fn create_groups_accumulator(
+            &self,
+            args: AccumulatorArgs<'_>,
+        ) -> Result<Box<dyn GroupsAccumulator>>;
+        fn state_fields(&self, args: StateFieldsArgs<'_>) -> Result<Vec<FieldRef>>;
     }
 
     fn return_field(&self, args: &[FieldRef]) -> Result<FieldRef> {
         let ty = args[0].data_type().clone();
         let field = Field::new(self.name(), ty, true).with_metadata(args[0].metadata().clone());
         Ok(Arc::new(field))
-    }
-
-    fn coerce_types(&self, args: &[DataType]) -> Result<Vec<DataType>> {
-        self.0.coerce_types(args)
-    }
-
-    fn accumulator(&self, args: AccumulatorArgs<'_>) -> Result<Box<dyn Accumulator>> {
-        self.0.accumulator(args)
-    }
-
-    fn create_sliding_accumulator(
-        &self,
-        args: AccumulatorArgs<'_>,
-    ) -> Result<Box<dyn Accumulator>> {
-        self.0.create_sliding_accumulator(args)
-    }
-
-    fn groups_accumulator_supported(&self, args: AccumulatorArgs<'_>) -> bool {
-        self.0.groups_accumulator_supported(args)
-    }
-
-    fn create_groups_accumulator(
-        &self,
-        args: AccumulatorArgs<'_>,
-    ) -> Result<Box<dyn GroupsAccumulator>> {
-        self.0.create_groups_accumulator(args)
-    }
-
-    fn state_fields(&self, args: StateFieldsArgs<'_>) -> Result<Vec<FieldRef>> {
-        self.0.state_fields(args)
     }
 }

@@ -51,20 +51,11 @@ struct WideSum {
 }
 
 impl AggregateUDFImpl for WideSum {
-    fn name(&self) -> &str {
-        self.inner.name()
-    }
-
-    fn signature(&self) -> &Signature {
-        self.inner.signature()
-    }
-
-    fn return_type(&self, args: &[DataType]) -> Result<DataType> {
-        self.inner.return_type(args)
-    }
-
-    fn coerce_types(&self, args: &[DataType]) -> Result<Vec<DataType>> {
-        self.inner.coerce_types(args)
+    delegate! { inner:
+        fn name(&self) -> &str;
+        fn signature(&self) -> &Signature;
+        fn return_type(&self, args: &[DataType]) -> Result<DataType>;
+        fn coerce_types(&self, args: &[DataType]) -> Result<Vec<DataType>>;
     }
 
     fn state_fields(&self, args: StateFieldsArgs<'_>) -> Result<Vec<FieldRef>> {

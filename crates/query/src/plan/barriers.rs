@@ -64,6 +64,11 @@ struct Barriers {
 }
 
 impl PhysicalOptimizerRule for Barriers {
+    delegate! { inner:
+        fn name(&self) -> &str;
+        fn schema_check(&self) -> bool;
+    }
+
     fn optimize(
         &self,
         plan: Arc<dyn ExecutionPlan>,
@@ -79,14 +84,6 @@ impl PhysicalOptimizerRule for Barriers {
     ) -> Result<Arc<dyn ExecutionPlan>> {
         let rule = |plan| self.inner.optimize_with_context(plan, context);
         between_barriers(plan, self.needs_barrier, rule)
-    }
-
-    fn name(&self) -> &str {
-        self.inner.name()
-    }
-
-    fn schema_check(&self) -> bool {
-        self.inner.schema_check()
     }
 }
 

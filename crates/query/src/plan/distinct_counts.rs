@@ -24,6 +24,11 @@ pub(super) struct DistinctCounts {
 }
 
 impl PhysicalOptimizerRule for DistinctCounts {
+    delegate! { inner:
+        fn name(&self) -> &str;
+        fn schema_check(&self) -> bool;
+    }
+
     fn optimize(
         &self,
         plan: Arc<dyn ExecutionPlan>,
@@ -31,14 +36,6 @@ impl PhysicalOptimizerRule for DistinctCounts {
     ) -> Result<Arc<dyn ExecutionPlan>> {
         let has_distinct = plan.exists(|node| Ok(is_distinct(node.as_ref())))?;
         if has_distinct { Ok(plan) } else { self.inner.optimize(plan, config) }
-    }
-
-    fn name(&self) -> &str {
-        self.inner.name()
-    }
-
-    fn schema_check(&self) -> bool {
-        self.inner.schema_check()
     }
 }
 

@@ -100,12 +100,9 @@ impl AnalyzerRule for Stoppable<dyn AnalyzerRule + Send + Sync> {
 }
 
 impl OptimizerRule for Stoppable<dyn OptimizerRule + Send + Sync> {
-    fn name(&self) -> &str {
-        self.inner.name()
-    }
-
-    fn apply_order(&self) -> Option<ApplyOrder> {
-        self.inner.apply_order()
+    delegate! { inner:
+        fn name(&self) -> &str;
+        fn apply_order(&self) -> Option<ApplyOrder>;
     }
 
     fn rewrite(
@@ -119,6 +116,11 @@ impl OptimizerRule for Stoppable<dyn OptimizerRule + Send + Sync> {
 }
 
 impl PhysicalOptimizerRule for Stoppable<dyn PhysicalOptimizerRule + Send + Sync> {
+    delegate! { inner:
+        fn name(&self) -> &str;
+        fn schema_check(&self) -> bool;
+    }
+
     fn optimize(
         &self,
         plan: Arc<dyn ExecutionPlan>,
@@ -135,14 +137,6 @@ impl PhysicalOptimizerRule for Stoppable<dyn PhysicalOptimizerRule + Send + Sync
     ) -> Result<Arc<dyn ExecutionPlan>> {
         check_canceled()?;
         self.inner.optimize_with_context(plan, context)
-    }
-
-    fn name(&self) -> &str {
-        self.inner.name()
-    }
-
-    fn schema_check(&self) -> bool {
-        self.inner.schema_check()
     }
 }
 

@@ -28,12 +28,9 @@ impl fmt::Debug for WrappedRule {
 }
 
 impl OptimizerRule for WrappedRule {
-    fn name(&self) -> &str {
-        self.inner.name()
-    }
-
-    fn apply_order(&self) -> Option<ApplyOrder> {
-        self.inner.apply_order()
+    delegate! { inner:
+        fn name(&self) -> &str;
+        fn apply_order(&self) -> Option<ApplyOrder>;
     }
 
     fn rewrite(

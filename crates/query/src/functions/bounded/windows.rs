@@ -137,56 +137,26 @@ impl Aggregate {
 }
 
 impl AggregateUDFImpl for Aggregate {
-    fn name(&self) -> &str {
-        self.inner.name()
-    }
-
-    fn aliases(&self) -> &[String] {
-        self.inner.aliases()
-    }
-
-    fn schema_name(&self, params: &AggregateFunctionParams) -> Result<String> {
-        self.inner.schema_name(params)
-    }
-
-    fn human_display(&self, params: &AggregateFunctionParams) -> Result<String> {
-        self.inner.human_display(params)
-    }
-
-    fn window_function_schema_name(&self, params: &WindowFunctionParams) -> Result<String> {
-        self.inner.window_function_schema_name(params)
-    }
-
-    fn display_name(&self, params: &AggregateFunctionParams) -> Result<String> {
-        self.inner.display_name(params)
-    }
-
-    fn window_function_display_name(&self, params: &WindowFunctionParams) -> Result<String> {
-        self.inner.window_function_display_name(params)
-    }
-
-    fn signature(&self) -> &Signature {
-        self.inner.signature()
-    }
-
-    fn return_type(&self, types: &[DataType]) -> Result<DataType> {
-        self.inner.return_type(types)
-    }
-
-    fn return_field(&self, fields: &[FieldRef]) -> Result<FieldRef> {
-        self.inner.return_field(fields)
-    }
-
-    fn is_nullable(&self) -> bool {
-        self.inner.is_nullable()
+    delegate! { inner:
+        fn name(&self) -> &str;
+        fn aliases(&self) -> &[String];
+        fn schema_name(&self, params: &AggregateFunctionParams) -> Result<String>;
+        fn human_display(&self, params: &AggregateFunctionParams) -> Result<String>;
+        fn window_function_schema_name(&self, params: &WindowFunctionParams) -> Result<String>;
+        fn display_name(&self, params: &AggregateFunctionParams) -> Result<String>;
+        fn window_function_display_name(&self, params: &WindowFunctionParams) -> Result<String>;
+        fn signature(&self) -> &Signature;
+        fn return_type(&self, types: &[DataType]) -> Result<DataType>;
+        fn return_field(&self, fields: &[FieldRef]) -> Result<FieldRef>;
+        fn is_nullable(&self) -> bool;
+        fn state_fields(&self, args: StateFieldsArgs<'_>) -> Result<Vec<FieldRef>>;
+        fn order_sensitivity(&self) -> AggregateOrderSensitivity;
+        fn coerce_types(&self, types: &[DataType]) -> Result<Vec<DataType>>;
+        fn default_value(&self, ty: &DataType) -> Result<ScalarValue>;
     }
 
     fn accumulator(&self, args: AccumulatorArgs<'_>) -> Result<Box<dyn Accumulator>> {
         Ok(Aggregate::accumulator(self, self.inner.accumulator(args)?))
-    }
-
-    fn state_fields(&self, args: StateFieldsArgs<'_>) -> Result<Vec<FieldRef>> {
-        self.inner.state_fields(args)
     }
 
     fn create_sliding_accumulator(
@@ -194,10 +164,6 @@ impl AggregateUDFImpl for Aggregate {
         args: AccumulatorArgs<'_>,
     ) -> Result<Box<dyn Accumulator>> {
         Ok(Aggregate::accumulator(self, self.inner.create_sliding_accumulator(args)?))
-    }
-
-    fn order_sensitivity(&self) -> AggregateOrderSensitivity {
-        self.inner.order_sensitivity()
     }
 
     fn with_beneficial_ordering(
@@ -218,14 +184,6 @@ impl AggregateUDFImpl for Aggregate {
         }
     }
 
-    fn coerce_types(&self, types: &[DataType]) -> Result<Vec<DataType>> {
-        self.inner.coerce_types(types)
-    }
-
-    fn default_value(&self, ty: &DataType) -> Result<ScalarValue> {
-        self.inner.default_value(ty)
-    }
-
     fn set_monotonicity(&self, ty: &DataType) -> SetMonotonicity {
         self.inner.inner().set_monotonicity(ty)
     }
@@ -244,6 +202,14 @@ struct Accumulated {
 }
 
 impl Accumulator for Accumulated {
+    delegate! { inner:
+        fn size(&self) -> usize;
+        fn state(&mut self) -> Result<Vec<ScalarValue>>;
+        fn merge_batch(&mut self, states: &[ArrayRef]) -> Result<()>;
+        fn retract_batch(&mut self, values: &[ArrayRef]) -> Result<()>;
+        fn supports_retract_batch(&self) -> bool;
+    }
+
     fn update_batch(&mut self, values: &[ArrayRef]) -> Result<()> {
         self.rows += values.first().map_or(0, |values| values.len() as u64);
         self.inner.update_batch(values)
@@ -262,26 +228,6 @@ impl Accumulator for Accumulated {
         }
         Ok(value)
     }
-
-    fn size(&self) -> usize {
-        self.inner.size()
-    }
-
-    fn state(&mut self) -> Result<Vec<ScalarValue>> {
-        self.inner.state()
-    }
-
-    fn merge_batch(&mut self, states: &[ArrayRef]) -> Result<()> {
-        self.inner.merge_batch(states)
-    }
-
-    fn retract_batch(&mut self, values: &[ArrayRef]) -> Result<()> {
-        self.inner.retract_batch(values)
-    }
-
-    fn supports_retract_batch(&self) -> bool {
-        self.inner.supports_retract_batch()
-    }
 }
 
 /// A wrapped window function that returns values of other rows.
@@ -292,20 +238,14 @@ struct Value {
 }
 
 impl WindowUDFImpl for Value {
-    fn name(&self) -> &str {
-        self.inner.name()
-    }
-
-    fn aliases(&self) -> &[String] {
-        self.inner.aliases()
-    }
-
-    fn signature(&self) -> &Signature {
-        self.inner.signature()
-    }
-
-    fn expressions(&self, args: ExpressionArgs<'_>) -> Vec<Arc<dyn PhysicalExpr>> {
-        self.inner.expressions(args)
+    delegate! { inner:
+        fn name(&self) -> &str;
+        fn aliases(&self) -> &[String];
+        fn signature(&self) -> &Signature;
+        fn expressions(&self, args: ExpressionArgs<'_>) -> Vec<Arc<dyn PhysicalExpr>>;
+        fn field(&self, args: WindowUDFFieldArgs<'_>) -> Result<FieldRef>;
+        fn sort_options(&self) -> Option<SortOptions>;
+        fn coerce_types(&self, types: &[DataType]) -> Result<Vec<DataType>>;
     }
 
     fn partition_evaluator(
@@ -315,18 +255,6 @@ impl WindowUDFImpl for Value {
         let inner = self.inner.inner().partition_evaluator(args)?;
         let (function, width) = (Arc::clone(&self.inner), self.width);
         Ok(Box::new(Evaluated { inner, function, width, checks: Checks::default() }))
-    }
-
-    fn field(&self, args: WindowUDFFieldArgs<'_>) -> Result<FieldRef> {
-        self.inner.field(args)
-    }
-
-    fn sort_options(&self) -> Option<SortOptions> {
-        self.inner.sort_options()
-    }
-
-    fn coerce_types(&self, types: &[DataType]) -> Result<Vec<DataType>> {
-        self.inner.coerce_types(types)
     }
 
     fn reverse_expr(&self) -> ReversedUDWF {
@@ -363,16 +291,14 @@ impl Evaluated {
 }
 
 impl PartitionEvaluator for Evaluated {
-    fn memoize(&mut self, state: &mut WindowAggState) -> Result<()> {
-        self.inner.memoize(state)
-    }
-
-    fn get_range(&self, row: usize, rows: usize) -> Result<Range<usize>> {
-        self.inner.get_range(row, rows)
-    }
-
-    fn is_causal(&self) -> bool {
-        self.inner.is_causal()
+    delegate! { inner:
+        fn memoize(&mut self, state: &mut WindowAggState) -> Result<()>;
+        fn get_range(&self, row: usize, rows: usize) -> Result<Range<usize>>;
+        fn is_causal(&self) -> bool;
+        fn evaluate_all_with_rank(&self, rows: usize, ranks: &[Range<usize>]) -> Result<ArrayRef>;
+        fn supports_bounded_execution(&self) -> bool;
+        fn uses_window_frame(&self) -> bool;
+        fn include_rank(&self) -> bool;
     }
 
     fn evaluate_all(&mut self, values: &[ArrayRef], rows: usize) -> Result<ArrayRef> {
@@ -386,22 +312,6 @@ impl PartitionEvaluator for Evaluated {
         let value = self.inner.evaluate(values, range)?;
         self.charge(constant_bytes(&value))?;
         Ok(value)
-    }
-
-    fn evaluate_all_with_rank(&self, rows: usize, ranks: &[Range<usize>]) -> Result<ArrayRef> {
-        self.inner.evaluate_all_with_rank(rows, ranks)
-    }
-
-    fn supports_bounded_execution(&self) -> bool {
-        self.inner.supports_bounded_execution()
-    }
-
-    fn uses_window_frame(&self) -> bool {
-        self.inner.uses_window_frame()
-    }
-
-    fn include_rank(&self) -> bool {
-        self.inner.include_rank()
     }
 }
 
