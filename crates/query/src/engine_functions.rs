@@ -30,6 +30,7 @@ use crate::functions::template::{Template, Zoned};
 use crate::functions::time::AT_TIME_ZONE;
 use crate::functions::{AGGREGATES, SCALARS};
 use crate::session::SERVER_VERSION;
+use crate::types::call_values::{are_constant, constant_or_array};
 use crate::types::date_assignment::WHOLE_DAY;
 
 /// The interval at which a sleep checks for cancellation.
@@ -147,12 +148,7 @@ impl ScalarUDFImpl for EngineFunction {
             (Kind::WaitWalTable, [tables]) => self.wait(tables)?,
             _ => return internal_err!("{} takes one argument", self.name),
         };
-        let is_scalar = args.args.iter().all(|arg| matches!(arg, ColumnarValue::Scalar(_)));
-        let answers: ArrayRef = Arc::new(answers);
-        match is_scalar {
-            true => Ok(ColumnarValue::Scalar(ScalarValue::try_from_array(&answers, 0)?)),
-            false => Ok(ColumnarValue::Array(answers)),
-        }
+        constant_or_array(Arc::new(answers), are_constant(&args.args))
     }
 }
 

@@ -4,6 +4,7 @@
 //! Functions over values and expressions; no module here knows a table or a plan as a whole.
 
 pub(crate) mod literal;
+pub(crate) mod call_values;
 pub(crate) mod expression_type;
 pub(crate) mod coercion;
 pub(crate) mod casts;

@@ -48,6 +48,7 @@ use tidegate_model::limits::{COUNTED_VALUE_BYTES, SYMBOL_BYTES, VALUES_BYTES};
 use crate::account;
 use crate::error::{ClauseProblem, Error};
 use crate::functions::bounded::work::work_of;
+use crate::types::call_values::{are_constant, constant_or_array};
 use crate::types::type_size::check_type;
 use crate::value_bytes::{bytes_of, constant_bytes, width};
 use call::Call;
@@ -330,7 +331,7 @@ impl ScalarUDFImpl for Bounded {
         // Some functions return constants as one value for each row.
         let is_constant = !args.args.is_empty()
             && self.signature().volatility != Volatility::Volatile
-            && args.args.iter().all(|arg| matches!(arg, ColumnarValue::Scalar(_)));
+            && are_constant(&args.args);
         if is_constant {
             args.number_rows = 1;
         }
@@ -344,11 +345,9 @@ impl ScalarUDFImpl for Bounded {
                 self.invoke_in_slices(&args, slices)?
             }
         };
-        Ok(match made {
-            ColumnarValue::Array(values) if is_constant => {
-                ColumnarValue::Scalar(ScalarValue::try_from_array(&values, 0)?)
-            }
-            made => made,
-        })
+        match made {
+            ColumnarValue::Array(values) => constant_or_array(values, is_constant),
+            constant => Ok(constant),
+        }
     }
 }

@@ -9,6 +9,7 @@
 //! Not here: a TIME, whose bins DataFusion finds.
 
 use std::cell::Cell;
+use std::slice::from_ref;
 use std::sync::Arc;
 
 use datafusion::arrow::array::{Array, ArrayRef, Int64Array, new_null_array};
@@ -29,6 +30,7 @@ use tidegate_model::{ColumnType, TimeUnit};
 use super::date_trunc::{counts, time_type};
 use super::time::months_later;
 use crate::error::{ClauseProblem, Error};
+use crate::types::call_values::call_values;
 use crate::types::casts::OnBadText;
 use crate::types::coercion::{bad_text, text_of};
 use crate::types::expression_type::type_in;
@@ -141,15 +143,9 @@ impl ScalarUDFImpl for DateBin {
             }
             _ => return plan_err!("the width and the origin of date_bin are constants"),
         };
-        match time {
-            ColumnarValue::Scalar(_) => {
-                let start = starts(stride, &time.to_array(1)?, origin, ty)?;
-                Ok(ColumnarValue::Scalar(ScalarValue::try_from_array(&start, 0)?))
-            }
-            ColumnarValue::Array(times) => {
-                starts(stride, times, origin, ty).map(ColumnarValue::Array)
-            }
-        }
+        call_values(from_ref(time), args.number_rows, |times, _| {
+            starts(stride, &times[0], origin, ty)
+        })
     }
 }
 

@@ -5,16 +5,17 @@
 
 use std::sync::Arc;
 
-use datafusion::arrow::array::{Array, ArrayRef, AsArray, Int64Array};
+use datafusion::arrow::array::{Array, AsArray, Int64Array};
 use datafusion::arrow::compute::cast;
 use datafusion::arrow::datatypes::{DataType, Int64Type, TimeUnit};
-use datafusion::common::{Result, ScalarValue, plan_err};
+use datafusion::common::{Result, plan_err};
 use datafusion::logical_expr::{
     ColumnarValue, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
 };
 use tidegate_model::time::CivilDate;
 
 use crate::error::{ClauseProblem, Error};
+use crate::types::call_values::call_values;
 
 const MICROS_PER_SECOND: i64 = 1_000_000;
 const MICROS_PER_DAY: i64 = 86_400 * MICROS_PER_SECOND;
@@ -114,34 +115,29 @@ impl ScalarUDFImpl for DateDiff {
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
-        let is_scalar = args.args.iter().all(|arg| matches!(arg, ColumnarValue::Scalar(_)));
-        let rows = if is_scalar { 1 } else { args.number_rows };
-        let arrays = args.args.iter().map(|arg| arg.to_array(rows)).collect::<Result<Vec<_>>>()?;
-        let [units, from, to] = arrays.as_slice() else {
-            return plan_err!("date_diff takes a unit and two times");
-        };
-        let units = units.as_string_view();
-        let [from, to] = [cast(from, &DataType::Int64)?, cast(to, &DataType::Int64)?];
-        let (from, to) = (from.as_primitive::<Int64Type>(), to.as_primitive::<Int64Type>());
-        let mut last = None::<(&str, Unit)>;
-        let mut between = |row: usize| -> Result<Option<i64>> {
-            if units.is_null(row) || from.is_null(row) || to.is_null(row) {
-                return Ok(None);
-            }
-            let name = units.value(row);
-            let unit = match last {
-                Some((text, unit)) if text == name => unit,
-                _ => last.insert((name, parse_unit(name)?)).1,
+        call_values(&args.args, args.number_rows, |arrays, rows| {
+            let [units, from, to] = arrays else {
+                return plan_err!("date_diff takes a unit and two times");
             };
-            Ok(Some(
-                unit_index(unit, to.value(row)).saturating_sub(unit_index(unit, from.value(row))),
-            ))
-        };
-        let counts: ArrayRef =
-            Arc::new((0..rows).map(&mut between).collect::<Result<Int64Array>>()?);
-        match is_scalar {
-            true => Ok(ColumnarValue::Scalar(ScalarValue::try_from_array(&counts, 0)?)),
-            false => Ok(ColumnarValue::Array(counts)),
-        }
+            let units = units.as_string_view();
+            let [from, to] = [cast(from, &DataType::Int64)?, cast(to, &DataType::Int64)?];
+            let (from, to) = (from.as_primitive::<Int64Type>(), to.as_primitive::<Int64Type>());
+            let mut last = None::<(&str, Unit)>;
+            let mut between = |row: usize| -> Result<Option<i64>> {
+                if units.is_null(row) || from.is_null(row) || to.is_null(row) {
+                    return Ok(None);
+                }
+                let name = units.value(row);
+                let unit = match last {
+                    Some((text, unit)) if text == name => unit,
+                    _ => last.insert((name, parse_unit(name)?)).1,
+                };
+                Ok(Some(
+                    unit_index(unit, to.value(row))
+                        .saturating_sub(unit_index(unit, from.value(row))),
+                ))
+            };
+            Ok(Arc::new((0..rows).map(&mut between).collect::<Result<Int64Array>>()?))
+        })
     }
 }

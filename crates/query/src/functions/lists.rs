@@ -21,11 +21,13 @@ use datafusion::arrow::compute::kernels::zip::zip;
 use datafusion::arrow::compute::{cast, filter, not, take};
 use datafusion::arrow::datatypes::{DataType, Field, UInt64Type};
 use datafusion::arrow::row::{RowConverter, SortField};
-use datafusion::common::{Result, ScalarValue, plan_err};
+use datafusion::common::{Result, plan_err};
 use datafusion::logical_expr::type_coercion::binary::comparison_coercion;
 use datafusion::logical_expr::{
     ColumnarValue, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
 };
+
+use crate::types::call_values::call_values;
 
 /// The names of operators, which no query can write.
 pub(crate) const LIST_CONTAINS: &str = "list @>";
@@ -144,36 +146,31 @@ impl ScalarUDFImpl for ListFunction {
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
-        let is_scalar = args.args.iter().all(|arg| matches!(arg, ColumnarValue::Scalar(_)));
-        let rows = if is_scalar { 1 } else { args.number_rows };
-        let arrays = args.args.iter().map(|arg| arg.to_array(rows)).collect::<Result<Vec<_>>>()?;
-        let list = |at: usize| arrays[at].as_list::<i32>();
-        let values: ArrayRef = match self.kind {
-            Kind::Remove => Arc::new(removed(list(0), &arrays[1])?),
-            Kind::Replace => Arc::new(replaced(list(0), &arrays[1], &arrays[2])?),
-            Kind::Dims => dims(list(0)),
-            Kind::Ndims => {
-                let count = |row| i32::try_from(dimensions(list(0), row).len()).ok();
-                let count = |row| count(row).filter(|it| *it != 0);
-                Arc::new((0..rows).map(count).collect::<Int32Array>())
-            }
-            Kind::Length => {
-                let numbers = cast(&arrays[1], &DataType::UInt64)?;
-                let numbers = numbers.as_primitive::<UInt64Type>();
-                let length = |row: usize| {
-                    let number = numbers.is_valid(row).then(|| numbers.value(row))?;
-                    let at = usize::try_from(number.checked_sub(1)?).ok()?;
-                    i32::try_from(*dimensions(list(0), row).get(at)?).ok()
-                };
-                Arc::new((0..rows).map(length).collect::<Int32Array>())
-            }
-            Kind::Contains => Arc::new(compared(list(0), list(1), true)?),
-            Kind::Overlaps => Arc::new(compared(list(0), list(1), false)?),
-        };
-        match is_scalar {
-            true => Ok(ColumnarValue::Scalar(ScalarValue::try_from_array(&values, 0)?)),
-            false => Ok(ColumnarValue::Array(values)),
-        }
+        call_values(&args.args, args.number_rows, |arrays, rows| {
+            let list = |at: usize| arrays[at].as_list::<i32>();
+            Ok(match self.kind {
+                Kind::Remove => Arc::new(removed(list(0), &arrays[1])?),
+                Kind::Replace => Arc::new(replaced(list(0), &arrays[1], &arrays[2])?),
+                Kind::Dims => dims(list(0)),
+                Kind::Ndims => {
+                    let count = |row| i32::try_from(dimensions(list(0), row).len()).ok();
+                    let count = |row| count(row).filter(|it| *it != 0);
+                    Arc::new((0..rows).map(count).collect::<Int32Array>())
+                }
+                Kind::Length => {
+                    let numbers = cast(&arrays[1], &DataType::UInt64)?;
+                    let numbers = numbers.as_primitive::<UInt64Type>();
+                    let length = |row: usize| {
+                        let number = numbers.is_valid(row).then(|| numbers.value(row))?;
+                        let at = usize::try_from(number.checked_sub(1)?).ok()?;
+                        i32::try_from(*dimensions(list(0), row).get(at)?).ok()
+                    };
+                    Arc::new((0..rows).map(length).collect::<Int32Array>())
+                }
+                Kind::Contains => Arc::new(compared(list(0), list(1), true)?),
+                Kind::Overlaps => Arc::new(compared(list(0), list(1), false)?),
+            })
+        })
     }
 }
 

@@ -27,6 +27,7 @@ use tidegate_model::limits::PAIR_STEPS;
 
 use crate::account::{charge, check_canceled};
 use crate::error::{ClauseProblem, Error};
+use crate::types::call_values::{are_constant, constant_or_array};
 
 /// The names of the functions, which no statement can call.
 pub(super) const LIKE: &str = "LIKE";
@@ -189,7 +190,7 @@ pub(crate) fn match_long(function: &ScalarUDF, args: ScalarFunctionArgs) -> Resu
     let Some((negated, case_insensitive)) = matching.and_then(Matching::of_like) else {
         return internal_err!("{} is no LIKE", function.name());
     };
-    let is_constant = args.args.iter().all(|arg| matches!(arg, ColumnarValue::Scalar(_)));
+    let is_constant = are_constant(&args.args);
     let bytes = |arg: &ColumnarValue| -> Result<ArrayRef> {
         Ok(cast(&cast(&arg.to_array(1)?, &DataType::Utf8View)?, &DataType::BinaryView)?)
     };
@@ -221,9 +222,5 @@ pub(crate) fn match_long(function: &ScalarUDF, args: ScalarFunctionArgs) -> Resu
         check_canceled()?;
         return internal_err!("it goes on");
     };
-    let value = ScalarValue::Boolean(Some(matches != negated));
-    Ok(match is_constant {
-        true => ColumnarValue::Scalar(value),
-        false => ColumnarValue::Array(value.to_array()?),
-    })
+    constant_or_array(ScalarValue::Boolean(Some(matches != negated)).to_array()?, is_constant)
 }

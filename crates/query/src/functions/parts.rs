@@ -6,6 +6,7 @@
 //! - `log(x)` is `log10(x)`: the quotient of two logarithms is not 3 for 1000.
 //! - A value that PostgreSQL refuses is refused: `chr(0)`, the year 0.
 
+use std::slice::from_ref;
 use std::sync::Arc;
 
 use datafusion::arrow::array::{
@@ -30,6 +31,7 @@ use datafusion::logical_expr::{
 use tidegate_model::time::CivilDate;
 
 use crate::error::{ClauseProblem, Error};
+use crate::types::call_values::call_values;
 use crate::types::day_lengths::as_intervals;
 
 const PER_SECOND: i64 = 1_000_000;
@@ -205,8 +207,8 @@ impl ScalarUDFImpl for Corrected {
             (Kind::DatePart, [ColumnarValue::Scalar(name), times]) => {
                 let part = text_of(Some(name)).and_then(|it| Part::of(it, &times.data_type()));
                 let Some((part, _)) = part else { return self.inner.invoke_with_args(args) };
-                let rows = args.number_rows;
-                by_rows(times, rows, |times| parts(part, times))
+                let times = from_ref(times);
+                call_values(times, args.number_rows, |times, _| parts(part, &times[0]))
             }
             // A constant is evaluated, not simplified.
             (Kind::Log, [x]) if !x.data_type().is_decimal() => log10().invoke_with_args(args),
@@ -225,7 +227,9 @@ impl ScalarUDFImpl for Corrected {
             }
             (Kind::ToHex, [numbers]) if numbers.data_type() == DataType::Int32 => {
                 let ty = args.return_field.data_type();
-                by_rows(numbers, args.number_rows, |numbers| Ok(cast(&hex(numbers), ty)?))
+                call_values(&args.args, args.number_rows, |numbers, _| {
+                    Ok(cast(&hex(&numbers[0]), ty)?)
+                })
             }
             _ => self.inner.invoke_with_args(args),
         }
@@ -248,20 +252,6 @@ fn check_interval(name: Option<&str>, ty: &DataType) -> Result<()> {
             plan_err!("Date part '{name}' not supported of an interval")
         }
         _ => Ok(()),
-    }
-}
-
-fn by_rows(
-    value: &ColumnarValue,
-    rows: usize,
-    made: impl FnOnce(&ArrayRef) -> Result<ArrayRef>,
-) -> Result<ColumnarValue> {
-    match value {
-        ColumnarValue::Scalar(_) => {
-            let made = made(&value.to_array(1)?)?;
-            Ok(ColumnarValue::Scalar(ScalarValue::try_from_array(&made, 0)?))
-        }
-        ColumnarValue::Array(_) => made(&value.to_array(rows)?).map(ColumnarValue::Array),
     }
 }
 

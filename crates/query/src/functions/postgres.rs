@@ -33,6 +33,7 @@ use super::regexp::posix_class;
 use super::template::{Form, Moment, Template, Zoned, form};
 use crate::error::{ClauseProblem, Error};
 use crate::names;
+use crate::types::call_values::call_values;
 use crate::types::day_lengths::as_intervals;
 
 const PER_DAY: i64 = 86_400_000_000;
@@ -213,27 +214,20 @@ impl ScalarUDFImpl for PostgresFunction {
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
-        let is_scalar = args.args.iter().all(|arg| matches!(arg, ColumnarValue::Scalar(_)));
-        let rows = if is_scalar { 1 } else { args.number_rows };
-        let arrays = args.args.iter().map(|arg| arg.to_array(rows)).collect::<Result<Vec<_>>>()?;
-        let values = match self.kind {
-            Kind::ToChar => to_char(&arrays)?,
+        call_values(&args.args, args.number_rows, |arrays, _| match self.kind {
+            Kind::ToChar => to_char(arrays),
             Kind::Age if arrays.len() == 1 => {
                 let ages = arrays[0].len();
                 let age = |row: usize| arrays[0].is_valid(row).then_some(FROZEN_AGE);
-                Arc::new((0..ages).map(age).collect::<Int32Array>()) as ArrayRef
+                Ok(Arc::new((0..ages).map(age).collect::<Int32Array>()))
             }
-            Kind::Age => ages(&arrays)?,
-            Kind::MakeTimestamp => make_timestamps(&arrays)?,
-            Kind::Div => div(&arrays)?,
-            Kind::WidthBucket => width_buckets(&arrays)?,
-            Kind::Format => formatted(&arrays)?,
-            Kind::Similar => similar_patterns(&arrays)?,
-        };
-        match is_scalar {
-            true => Ok(ColumnarValue::Scalar(ScalarValue::try_from_array(&values, 0)?)),
-            false => Ok(ColumnarValue::Array(values)),
-        }
+            Kind::Age => ages(arrays),
+            Kind::MakeTimestamp => make_timestamps(arrays),
+            Kind::Div => div(arrays),
+            Kind::WidthBucket => width_buckets(arrays),
+            Kind::Format => formatted(arrays),
+            Kind::Similar => similar_patterns(arrays),
+        })
     }
 }
 

@@ -18,7 +18,7 @@ use datafusion::arrow::array::{
 };
 use datafusion::arrow::compute::cast;
 use datafusion::arrow::datatypes::{DataType, Field, Int64Type};
-use datafusion::common::{Result, ScalarValue, plan_err};
+use datafusion::common::{Result, plan_err};
 use datafusion::logical_expr::{
     ColumnarValue, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
 };
@@ -27,6 +27,7 @@ use tidegate_model::limits::PATTERNS_AT_A_TIME;
 
 use crate::account::check_canceled;
 use crate::error::{ClauseProblem, Error};
+use crate::types::call_values::call_values;
 
 /// In a longer text, cancellation is checked at each match (regexp-1).
 const SHORT_BYTES: usize = 4_096;
@@ -143,14 +144,9 @@ impl ScalarUDFImpl for Regexp {
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
-        let is_scalar = args.args.iter().all(|arg| matches!(arg, ColumnarValue::Scalar(_)));
-        let rows = if is_scalar { 1 } else { args.number_rows };
-        let arrays = args.args.iter().map(|arg| arg.to_array(rows)).collect::<Result<Vec<_>>>()?;
-        let values = Rows::new(self.name, &arrays, rows)?.values(self.kind)?;
-        match is_scalar {
-            true => Ok(ColumnarValue::Scalar(ScalarValue::try_from_array(&values, 0)?)),
-            false => Ok(ColumnarValue::Array(values)),
-        }
+        call_values(&args.args, args.number_rows, |arrays, rows| {
+            Rows::new(self.name, arrays, rows)?.values(self.kind)
+        })
     }
 }
 

@@ -9,6 +9,7 @@
 //!   alike: a join by `round(n, 2)` found nothing. Digits that functions work out are never told
 //!   from those of a column: the scale stays that of the number.
 
+use std::slice::from_ref;
 use std::sync::Arc;
 
 use datafusion::arrow::array::{Array, ArrayRef, AsArray, Float32Array, Float64Array};
@@ -26,6 +27,8 @@ use datafusion::logical_expr::{
     ScalarUDF, ScalarUDFImpl, Signature, lit,
 };
 use datafusion::optimizer::simplify_expressions::ExprSimplifier;
+
+use crate::types::call_values::call_values;
 
 /// All doubles beyond this are integers.
 const WHOLE: f64 = 9_007_199_254_740_992.0;
@@ -158,7 +161,7 @@ impl ScalarUDFImpl for Rounded {
             args.args[0].data_type(),
             DataType::Float16 | DataType::Float32 | DataType::Float64
         );
-        let [value, digits] = args.args.as_slice() else {
+        let [_, digits] = args.args.as_slice() else {
             return match (args.args.as_slice(), is_float) {
                 ([value], true) => self.whole(value, args.number_rows),
                 _ => self.inner.invoke_with_args(args),
@@ -172,14 +175,10 @@ impl ScalarUDFImpl for Rounded {
             args.args[1] = digits;
             return self.inner.invoke_with_args(args);
         }
-        let is_scalar = args.args.iter().all(|arg| matches!(arg, ColumnarValue::Scalar(_)));
-        let rows = if is_scalar { 1 } else { args.number_rows };
-        let rounded = self.rounded(&value.to_array(rows)?, &digits.to_array(rows)?)?;
-        let rounded = cast(&rounded, args.return_field.data_type())?;
-        match is_scalar {
-            true => Ok(ColumnarValue::Scalar(ScalarValue::try_from_array(&rounded, 0)?)),
-            false => Ok(ColumnarValue::Array(rounded)),
-        }
+        call_values(&args.args, args.number_rows, |arrays, _| {
+            let rounded = self.rounded(&arrays[0], &arrays[1])?;
+            Ok(cast(&rounded, args.return_field.data_type())?)
+        })
     }
 }
 
@@ -194,15 +193,11 @@ impl Rounded {
 
     /// Rounds to integers.
     fn whole(&self, value: &ColumnarValue, rows: usize) -> Result<ColumnarValue> {
-        let is_scalar = matches!(value, ColumnarValue::Scalar(_));
-        let values = value.to_array(if is_scalar { 1 } else { rows })?;
-        let doubles = cast(&values, &DataType::Float64)?;
-        let doubles = doubles.as_primitive::<Float64Type>().unary::<_, Float64Type>(self.whole);
-        let whole = cast(&doubles, values.data_type())?;
-        match is_scalar {
-            true => Ok(ColumnarValue::Scalar(ScalarValue::try_from_array(&whole, 0)?)),
-            false => Ok(ColumnarValue::Array(whole)),
-        }
+        call_values(from_ref(value), rows, |values, _| {
+            let doubles = cast(&values[0], &DataType::Float64)?;
+            let doubles = doubles.as_primitive::<Float64Type>().unary::<_, Float64Type>(self.whole);
+            Ok(cast(&doubles, values[0].data_type())?)
+        })
     }
 
     fn rounded(&self, values: &ArrayRef, digits: &ArrayRef) -> Result<ArrayRef> {

@@ -27,6 +27,8 @@ use datafusion::logical_expr::{
     Volatility,
 };
 
+use crate::types::call_values::{are_constant, constant_or_array};
+
 /// The name of the function, which no statement can call.
 pub(super) const TEXT_CONCAT: &str = "||";
 
@@ -100,13 +102,9 @@ impl ScalarUDFImpl for TextConcat {
         if args.args.iter().any(is_null) {
             return Ok(ColumnarValue::Scalar(ScalarValue::try_from(&ty)?));
         }
-        let is_constant = args.args.iter().all(|arg| matches!(arg, ColumnarValue::Scalar(_)));
+        let is_constant = are_constant(&args.args);
         let rows = if is_constant { 1 } else { args.number_rows };
-        let joined = joined(&args.args, rows, &ty)?;
-        Ok(match is_constant {
-            true => ColumnarValue::Scalar(ScalarValue::try_from_array(&joined, 0)?),
-            false => ColumnarValue::Array(joined),
-        })
+        constant_or_array(joined(&args.args, rows, &ty)?, is_constant)
     }
 }
 

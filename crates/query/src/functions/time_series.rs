@@ -16,7 +16,7 @@ use datafusion::arrow::datatypes::{
     DataType, Field, IntervalMonthDayNano, IntervalMonthDayNanoType, IntervalUnit,
     TimeUnit as ArrowUnit,
 };
-use datafusion::common::{Result, ScalarValue, internal_err, plan_err};
+use datafusion::common::{Result, internal_err, plan_err};
 use datafusion::functions_nested::range::{gen_series_udf, range_udf};
 use datafusion::logical_expr::{
     ColumnarValue, Documentation, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
@@ -27,6 +27,7 @@ use super::date_trunc::{counts, time_type};
 use super::time::months_later;
 use crate::account::check_canceled;
 use crate::error::{ClauseProblem, Error};
+use crate::types::call_values::call_values;
 
 const PER_DAY: i128 = 86_400_000_000_000;
 /// Times between two checks for cancellation.
@@ -83,43 +84,37 @@ impl ScalarUDFImpl for TimeSeries {
         if !matches!(field.data_type(), DataType::Timestamp(..)) {
             return self.inner.invoke_with_args(args);
         }
-        let is_scalar = args.args.iter().all(|arg| matches!(arg, ColumnarValue::Scalar(_)));
-        let rows = if is_scalar { 1 } else { args.number_rows };
-        let arrays = args.args.iter().map(|arg| arg.to_array(rows));
-        let arrays = arrays.collect::<Result<Vec<_>>>()?;
-        let [first, last, step] = arrays.as_slice() else {
-            return internal_err!("a series of times has three arguments");
-        };
-        let of = unit_of(first.data_type(), last.data_type());
-        let times = |array: &ArrayRef| -> Result<Int64Array> {
-            let ty = time_type(array.data_type()).unwrap_or_else(|| array.data_type().clone());
-            counts(&cast(array, &ty)?, of)
-        };
-        let (first, last) = (times(first)?, times(last)?);
-        let steps = cast(step, &DataType::Interval(IntervalUnit::MonthDayNano))?;
-        let steps = steps.as_primitive::<IntervalMonthDayNanoType>();
-        let (mut values, mut lengths) = (Vec::new(), Vec::with_capacity(first.len()));
-        let is_known =
-            |row: usize| first.is_valid(row) && last.is_valid(row) && steps.is_valid(row);
-        let known = (0..first.len()).map(is_known).collect::<Vec<_>>();
-        for (row, is_known) in known.iter().enumerate() {
-            let before = values.len();
-            if *is_known {
-                let ends = [first.value(row), last.value(row)];
-                self.append(ends, steps.value(row), of, &mut values)?;
+        call_values(&args.args, args.number_rows, |arrays, _| {
+            let [first, last, step] = arrays else {
+                return internal_err!("a series of times has three arguments");
+            };
+            let of = unit_of(first.data_type(), last.data_type());
+            let times = |array: &ArrayRef| -> Result<Int64Array> {
+                let ty = time_type(array.data_type()).unwrap_or_else(|| array.data_type().clone());
+                counts(&cast(array, &ty)?, of)
+            };
+            let (first, last) = (times(first)?, times(last)?);
+            let steps = cast(step, &DataType::Interval(IntervalUnit::MonthDayNano))?;
+            let steps = steps.as_primitive::<IntervalMonthDayNanoType>();
+            let (mut values, mut lengths) = (Vec::new(), Vec::with_capacity(first.len()));
+            let is_known =
+                |row: usize| first.is_valid(row) && last.is_valid(row) && steps.is_valid(row);
+            let known = (0..first.len()).map(is_known).collect::<Vec<_>>();
+            for (row, is_known) in known.iter().enumerate() {
+                let before = values.len();
+                if *is_known {
+                    let ends = [first.value(row), last.value(row)];
+                    self.append(ends, steps.value(row), of, &mut values)?;
+                }
+                lengths.push(values.len() - before);
             }
-            lengths.push(values.len() - before);
-        }
-        if i32::try_from(values.len()).is_err() {
-            return plan_err!("lists of a batch have {} values", values.len());
-        }
-        let values = cast(&Int64Array::from(values), field.data_type())?;
-        let (offsets, nulls) = (OffsetBuffer::from_lengths(lengths), NullBuffer::from(known));
-        let lists = ListArray::try_new(Arc::clone(field), offsets, values, Some(nulls))?;
-        match is_scalar {
-            true => Ok(ColumnarValue::Scalar(ScalarValue::try_from_array(&lists, 0)?)),
-            false => Ok(ColumnarValue::Array(Arc::new(lists))),
-        }
+            if i32::try_from(values.len()).is_err() {
+                return plan_err!("lists of a batch have {} values", values.len());
+            }
+            let values = cast(&Int64Array::from(values), field.data_type())?;
+            let (offsets, nulls) = (OffsetBuffer::from_lengths(lengths), NullBuffer::from(known));
+            Ok(Arc::new(ListArray::try_new(Arc::clone(field), offsets, values, Some(nulls))?))
+        })
     }
 }
 

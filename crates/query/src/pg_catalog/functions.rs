@@ -33,6 +33,7 @@ use crate::numbers::sequence_name;
 use crate::position;
 use crate::role::Role;
 use crate::session::shown;
+use crate::types::call_values::are_constant;
 use rights::{column_right, role_right, schema_right, table_right};
 
 /// The result type of a function.
@@ -394,7 +395,7 @@ impl ScalarUDFImpl for CatalogFunction {
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
-        let is_scalar = args.args.iter().all(|arg| matches!(arg, ColumnarValue::Scalar(_)));
+        let is_scalar = are_constant(&args.args);
         let rows = if is_scalar { 1 } else { args.number_rows };
         let arrays = args.args.iter().map(|arg| arg.to_array(rows)).collect::<Result<Vec<_>>>()?;
         let mut values = Vec::with_capacity(rows);

@@ -22,6 +22,8 @@ use datafusion::logical_expr::{
     Signature, Volatility, cast, lit,
 };
 
+use crate::types::call_values::call_values;
+
 /// Returns an operator in its own form, if it has one.
 pub(super) fn written(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
     match expr {
@@ -124,24 +126,20 @@ impl ScalarUDFImpl for Xor {
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
-        let is_scalar = args.args.iter().all(|arg| matches!(arg, ColumnarValue::Scalar(_)));
-        let rows = if is_scalar { 1 } else { args.number_rows };
-        let (left, right) = (args.args[0].to_array(rows)?, args.args[1].to_array(rows)?);
-        let values = match left.data_type() {
-            DataType::Int8 => xor::<Int8Type>(&left, &right)?,
-            DataType::Int16 => xor::<Int16Type>(&left, &right)?,
-            DataType::Int32 => xor::<Int32Type>(&left, &right)?,
-            DataType::Int64 => xor::<Int64Type>(&left, &right)?,
-            DataType::UInt8 => xor::<UInt8Type>(&left, &right)?,
-            DataType::UInt16 => xor::<UInt16Type>(&left, &right)?,
-            DataType::UInt32 => xor::<UInt32Type>(&left, &right)?,
-            DataType::UInt64 => xor::<UInt64Type>(&left, &right)?,
-            ty => return internal_err!("{ty} is no type of integers"),
-        };
-        match is_scalar {
-            true => Ok(ColumnarValue::Scalar(ScalarValue::try_from_array(&values, 0)?)),
-            false => Ok(ColumnarValue::Array(values)),
-        }
+        call_values(&args.args, args.number_rows, |arrays, _| {
+            let (left, right) = (&arrays[0], &arrays[1]);
+            match left.data_type() {
+                DataType::Int8 => xor::<Int8Type>(left, right),
+                DataType::Int16 => xor::<Int16Type>(left, right),
+                DataType::Int32 => xor::<Int32Type>(left, right),
+                DataType::Int64 => xor::<Int64Type>(left, right),
+                DataType::UInt8 => xor::<UInt8Type>(left, right),
+                DataType::UInt16 => xor::<UInt16Type>(left, right),
+                DataType::UInt32 => xor::<UInt32Type>(left, right),
+                DataType::UInt64 => xor::<UInt64Type>(left, right),
+                ty => internal_err!("{ty} is no type of integers"),
+            }
+        })
     }
 }
 

@@ -15,7 +15,7 @@ use std::sync::Arc;
 use datafusion::arrow::array::{ArrayRef, AsArray};
 use datafusion::arrow::datatypes::{DataType, Float32Type, Float64Type};
 use datafusion::common::tree_node::{Transformed, TreeNode};
-use datafusion::common::{Column, DFSchema, Result, ScalarValue};
+use datafusion::common::{Column, DFSchema, Result};
 use datafusion::logical_expr::expr::{
     AggregateFunction, ScalarFunction, WindowFunction, WindowFunctionParams,
 };
@@ -27,6 +27,7 @@ use datafusion::logical_expr::{
 };
 use datafusion::physical_expr::{PhysicalExpr, ScalarFunctionExpr};
 
+use super::call_values::call_values;
 use super::intervals;
 use crate::names::{INTERNAL_PREFIX, NAME_KEY};
 
@@ -283,13 +284,7 @@ impl ScalarUDFImpl for SortKey {
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
-        Ok(match &args.args[0] {
-            ColumnarValue::Array(values) => ColumnarValue::Array(one_zero_and_nan(values)),
-            ColumnarValue::Scalar(value) => {
-                let value = one_zero_and_nan(&value.to_array()?);
-                ColumnarValue::Scalar(ScalarValue::try_from_array(&value, 0)?)
-            }
-        })
+        call_values(&args.args, args.number_rows, |values, _| Ok(one_zero_and_nan(&values[0])))
     }
 }
 

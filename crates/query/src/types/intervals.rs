@@ -33,6 +33,7 @@ use datafusion::sql::sqlparser::ast::BinaryOperator;
 use tidegate_model::{ColumnType, TimeUnit};
 use tidegate_storage::segment::arrow_type;
 
+use super::call_values::call_values;
 use super::casts::OnBadText;
 use super::day_lengths::as_intervals;
 use super::interval_text::{IntervalText, IntervalUnit, duration_nanos, parse_interval_text};
@@ -409,34 +410,27 @@ impl ScalarUDFImpl for IntervalFunction {
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
-        let is_scalar = args.args.iter().all(|arg| matches!(arg, ColumnarValue::Scalar(_)));
-        let rows = if is_scalar { 1 } else { args.number_rows };
-        let first = args.args[0].to_array(rows)?;
-        let values: ArrayRef = match self.kind {
-            Kind::Length => {
-                let lengths = totals(&first)?.into_iter().map(|total| total.map(length));
-                Arc::new(lengths.collect::<IntervalMonthDayNanoArray>())
-            }
-            Kind::Number => {
-                let numbers = totals(&first)?.into_iter().collect::<Decimal128Array>();
-                Arc::new(numbers.with_data_type(NUMBER))
-            }
-            Kind::Text => texts(&first)?,
-            Kind::Interval => as_intervals(&first)?,
-            Kind::Greatest | Kind::Least => {
-                let all = args.args.iter().map(|arg| as_intervals(&arg.to_array(rows)?));
-                bounds(&all.collect::<Result<Vec<_>>>()?, self.kind == Kind::Greatest)
-            }
-            Kind::OfText(on_bad_text) => of_texts(&first, on_bad_text)?,
-            Kind::Multiply | Kind::Divide => {
-                let by = args.args[1].to_array(rows)?;
-                scale_all(&first, self.kind, &by)?
-            }
-        };
-        match is_scalar {
-            true => Ok(ColumnarValue::Scalar(ScalarValue::try_from_array(&values, 0)?)),
-            false => Ok(ColumnarValue::Array(values)),
-        }
+        call_values(&args.args, args.number_rows, |arrays, _| {
+            let first = &arrays[0];
+            Ok(match self.kind {
+                Kind::Length => {
+                    let lengths = totals(first)?.into_iter().map(|total| total.map(length));
+                    Arc::new(lengths.collect::<IntervalMonthDayNanoArray>())
+                }
+                Kind::Number => {
+                    let numbers = totals(first)?.into_iter().collect::<Decimal128Array>();
+                    Arc::new(numbers.with_data_type(NUMBER))
+                }
+                Kind::Text => texts(first)?,
+                Kind::Interval => as_intervals(first)?,
+                Kind::Greatest | Kind::Least => {
+                    let all = arrays.iter().map(as_intervals);
+                    bounds(&all.collect::<Result<Vec<_>>>()?, self.kind == Kind::Greatest)
+                }
+                Kind::OfText(on_bad_text) => of_texts(first, on_bad_text)?,
+                Kind::Multiply | Kind::Divide => scale_all(first, self.kind, &arrays[1])?,
+            })
+        })
     }
 }
 

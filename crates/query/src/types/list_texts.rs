@@ -7,12 +7,13 @@ use std::sync::Arc;
 
 use datafusion::arrow::array::{Array, ArrayRef, AsArray, GenericListArray, OffsetSizeTrait};
 use datafusion::arrow::datatypes::{DataType, Field};
-use datafusion::common::{Result, ScalarValue};
+use datafusion::common::Result;
 use datafusion::logical_expr::expr::ScalarFunction;
 use datafusion::logical_expr::{
     ColumnarValue, Expr, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
 };
 
+use super::call_values::call_values;
 use super::casts::binary_texts;
 
 /// The name of the function, which no query can write.
@@ -61,13 +62,7 @@ impl ScalarUDFImpl for ListTexts {
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
-        Ok(match &args.args[0] {
-            ColumnarValue::Array(lists) => ColumnarValue::Array(texts(lists)?),
-            ColumnarValue::Scalar(list) => {
-                let texts = texts(&list.to_array()?)?;
-                ColumnarValue::Scalar(ScalarValue::try_from_array(&texts, 0)?)
-            }
-        })
+        call_values(&args.args, args.number_rows, |lists, _| texts(&lists[0]))
     }
 }
 

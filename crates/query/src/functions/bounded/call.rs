@@ -11,6 +11,7 @@ use datafusion::arrow::datatypes::{DataType, Int64Type};
 use datafusion::common::{Result, ScalarValue};
 use datafusion::logical_expr::ColumnarValue;
 
+use crate::types::call_values::are_constant;
 use crate::value_bytes::{VALUE_BYTES, bytes_of, constant_bytes, viewed, width};
 
 /// The arguments of a call for so many rows; constants count once if all are.
@@ -36,8 +37,7 @@ pub(crate) enum Texts<'a> {
 
 impl<'a> Call<'a> {
     pub(super) fn new(args: &'a [ColumnarValue], rows: usize, result: &DataType) -> Call<'a> {
-        let is_constant = args.iter().all(|arg| matches!(arg, ColumnarValue::Scalar(_)));
-        Call::of_rows(args, if is_constant { 1 } else { rows }, result)
+        Call::of_rows(args, if are_constant(args) { 1 } else { rows }, result)
     }
 
     /// A call that makes a value for each row, of constants too.

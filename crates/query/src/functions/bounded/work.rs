@@ -22,6 +22,7 @@ use super::regex::regex_steps;
 use crate::account::check_canceled;
 use crate::error::{ClauseProblem, Error};
 use crate::functions::matching::match_long;
+use crate::types::call_values::{are_constant, constant_or_array};
 
 /// The growth of the work of a function.
 #[derive(Clone, Copy)]
@@ -148,21 +149,7 @@ pub(super) fn find_constant(
         *wanted = ColumnarValue::Scalar(ScalarValue::try_from_array(values, 0)?);
     }
     *text = ColumnarValue::Array(text.to_array(1)?);
-    let values = function.invoke_with_args(args)?;
-    one_value(values, is_constant)
-}
-
-/// Returns the value of one row: a constant, if all arguments are.
-fn one_value(value: ColumnarValue, is_constant: bool) -> Result<ColumnarValue> {
-    let values = value.into_array(1)?;
-    Ok(match is_constant {
-        true => ColumnarValue::Scalar(ScalarValue::try_from_array(&values, 0)?),
-        false => ColumnarValue::Array(values),
-    })
-}
-
-fn are_constant(args: &[ColumnarValue]) -> bool {
-    args.iter().all(|arg| matches!(arg, ColumnarValue::Scalar(_)))
+    constant_or_array(function.invoke_with_args(args)?.into_array(1)?, is_constant)
 }
 
 /// Evaluates `array_has_any(list, others)` and `array_has_all`, by a set of the elements of `list`.
@@ -190,7 +177,7 @@ pub(super) fn has_elements(
         "array_has_all" => others.all(|element| known.contains(&element)),
         _ => others.any(|element| known.contains(&element)),
     };
-    one_value(ColumnarValue::Scalar(ScalarValue::Boolean(Some(has))), is_constant)
+    constant_or_array(ScalarValue::Boolean(Some(has)).to_array()?, is_constant)
 }
 
 /// Returns the elements of the first list of an array; `None` if it is NULL.
@@ -227,7 +214,7 @@ pub(super) fn trim_characters(
         "rtrim" => text.trim_end_matches(is_one),
         _ => text.trim_matches(is_one),
     };
-    one_value(ColumnarValue::Scalar(ScalarValue::from(trimmed).cast_to(&ty)?), is_constant)
+    constant_or_array(ScalarValue::from(trimmed).cast_to(&ty)?.to_array()?, is_constant)
 }
 
 const WORK: [(&str, Work); 18] = [
