@@ -174,9 +174,7 @@ pub(crate) fn check_folded(function: &str, bytes: impl FnOnce() -> u64) -> Resul
 }
 
 fn too_large(function: &str, most: u64) -> DataFusionError {
-    let what =
-        ClauseProblem::ValuesTooLarge { function: function.to_owned(), mebibytes: most >> 20 };
-    Error::Clause { position: None, what }.into()
+    ClauseProblem::ValuesTooLarge { function: function.to_owned(), mebibytes: most >> 20 }.into()
 }
 
 /// Runs `work` with a lower limit for values.

@@ -513,6 +513,19 @@ pub struct BulkError {
     pub class: Class,
 }
 
+impl From<ClauseProblem> for Error {
+    /// The position is set later, where the text is known.
+    fn from(what: ClauseProblem) -> Error {
+        Error::Clause { position: None, what }
+    }
+}
+
+impl From<ClauseProblem> for DataFusionError {
+    fn from(what: ClauseProblem) -> DataFusionError {
+        Error::from(what).into()
+    }
+}
+
 impl From<CancelReason> for Error {
     fn from(reason: CancelReason) -> Error {
         Error::Canceled { reason }

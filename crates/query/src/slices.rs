@@ -343,8 +343,7 @@ impl Projected {
 /// A constant that is too large for so many rows.
 fn too_large() -> DataFusionError {
     let function = "constant".to_owned();
-    let what = ClauseProblem::ValuesTooLarge { function, mebibytes: SLICE_BYTES >> 20 };
-    Error::Clause { position: None, what }.into()
+    ClauseProblem::ValuesTooLarge { function, mebibytes: SLICE_BYTES >> 20 }.into()
 }
 
 fn is_too_large(error: &DataFusionError) -> bool {

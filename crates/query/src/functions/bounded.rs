@@ -46,7 +46,7 @@ use datafusion::logical_expr::{
 use tidegate_model::limits::{COUNTED_VALUE_BYTES, SYMBOL_BYTES, VALUES_BYTES};
 
 use crate::account;
-use crate::error::{ClauseProblem, Error};
+use crate::error::ClauseProblem;
 use crate::functions::bounded::work::work_of;
 use crate::types::call_values::{are_constant, constant_or_array};
 use crate::types::type_size::check_type;
@@ -240,8 +240,7 @@ fn check_width(function: &str, made: &Expr) -> Result<()> {
         return Ok(());
     }
     let (function, mebibytes) = (function.to_owned(), VALUES_BYTES >> 20);
-    let what = ClauseProblem::ValuesTooLarge { function, mebibytes };
-    Err(Error::Clause { position: None, what }.into())
+    Err(ClauseProblem::ValuesTooLarge { function, mebibytes }.into())
 }
 
 #[expect(deprecated, reason = "deprecated as the function is")]

@@ -29,7 +29,7 @@ use tidegate_model::{ColumnType, TimeUnit};
 
 use super::date_trunc::{counts, time_type};
 use super::time::months_later;
-use crate::error::{ClauseProblem, Error};
+use crate::error::ClauseProblem;
 use crate::types::call_values::call_values;
 use crate::types::casts::OnBadText;
 use crate::types::coercion::{bad_text, text_of};
@@ -164,7 +164,7 @@ enum Width {
 fn width_of(stride: IntervalMonthDayNano) -> Result<Width> {
     let refused = |what| {
         let (function, value) = ("date_bin".to_owned(), "this width".to_owned());
-        Err(problem(ClauseProblem::ArgumentValue { function, value, what }).into())
+        Err(ClauseProblem::ArgumentValue { function, value, what }.into())
     };
     let nanos = i128::from(stride.days) * PER_DAY + i128::from(stride.nanoseconds);
     match i64::from(stride.months) {
@@ -174,10 +174,6 @@ fn width_of(stride: IntervalMonthDayNano) -> Result<Width> {
         ..0 => refused("it must be greater than 0"),
         months => Ok(Width::Months(months)),
     }
-}
-
-fn problem(what: ClauseProblem) -> Error {
-    Error::Clause { position: None, what }
 }
 
 /// Returns the starts of the bins of times, as times of a type.
@@ -207,7 +203,7 @@ fn starts(
         Width::Nanos(width) => in_nanos(&times, of, width, origin)?,
         Width::Months(months) => {
             let origin = i64::try_from(origin.div_euclid(worth(of)));
-            let origin = origin.map_err(|_| problem(ClauseProblem::TimeRange))?;
+            let origin = origin.map_err(|_| ClauseProblem::TimeRange)?;
             in_months(&times, of, months, origin)
         }
     };
@@ -229,7 +225,7 @@ fn origin_nanos(origin: &ScalarValue) -> Result<i128> {
 
 /// Returns the starts of bins of so many nanoseconds.
 fn in_nanos(times: &Int64Array, of: TimeUnit, width: i128, origin: i128) -> Result<Int64Array> {
-    let out_of_range = || DataFusionError::from(problem(ClauseProblem::TimeRange));
+    let out_of_range = || DataFusionError::from(ClauseProblem::TimeRange);
     let worth = worth(of);
     let ceil = |nanos: i128| -(-nanos).div_euclid(worth);
     // Times that follow each other mostly lie in the same bin.

@@ -14,7 +14,7 @@ use datafusion::logical_expr::{
 };
 use tidegate_model::time::CivilDate;
 
-use crate::error::{ClauseProblem, Error};
+use crate::error::ClauseProblem;
 use crate::types::call_values::call_values;
 
 const MICROS_PER_SECOND: i64 = 1_000_000;
@@ -60,8 +60,7 @@ fn parse_unit(name: &str) -> Result<Unit> {
         _ => {
             let (function, value) = ("date_diff".to_owned(), format!("the unit '{name}'"));
             let what = "units are words from microsecond to millennium";
-            let what = ClauseProblem::ArgumentValue { function, value, what };
-            return Err(Error::Clause { position: None, what }.into());
+            return Err(ClauseProblem::ArgumentValue { function, value, what }.into());
         }
     })
 }

@@ -366,7 +366,7 @@ fn truncated(constants: &[ScalarValue], times: &ArrayRef, ty: &DataType) -> Resu
         _ => TimeUnit::Micros,
     };
     let times = counts(times, of)?;
-    let out_of_range = || DataFusionError::from(problem(ClauseProblem::TimeRange));
+    let out_of_range = || DataFusionError::from(ClauseProblem::TimeRange);
     let starts = match zone.filter(|zone| *zone != Zone::Fixed(0)) {
         Some(zone) => times.try_unary::<_, Int64Type, DataFusionError>(|time| {
             unit.start_in(zone, time, of).ok_or_else(out_of_range)
@@ -397,7 +397,7 @@ fn truncated_intervals(name: &str, unit: TruncUnit, lengths: &ArrayRef) -> Resul
             None => Err(refused(name, "an interval has months, days and time")),
         },
     };
-    let cut = lengths.iter().map(cut).collect::<std::result::Result<Vec<_>, Error>>()?;
+    let cut = lengths.iter().map(cut).collect::<std::result::Result<Vec<_>, ClauseProblem>>()?;
     Ok(Arc::new(cut.into_iter().collect::<IntervalMonthDayNanoArray>()))
 }
 
@@ -436,18 +436,13 @@ pub(super) fn counts(times: &ArrayRef, of: TimeUnit) -> Result<Int64Array> {
     })
 }
 
-fn zone_of(name: &str) -> std::result::Result<Zone, Error> {
-    let unknown = || problem(ClauseProblem::NoTimeZone { zone: name.to_owned() });
-    Zone::parse(name).ok_or_else(unknown)
+fn zone_of(name: &str) -> std::result::Result<Zone, ClauseProblem> {
+    Zone::parse(name).ok_or_else(|| ClauseProblem::NoTimeZone { zone: name.to_owned() })
 }
 
-fn refused(unit: &str, what: &'static str) -> Error {
+fn refused(unit: &str, what: &'static str) -> ClauseProblem {
     let (function, value) = ("date_trunc".to_owned(), format!("the unit '{unit}'"));
-    problem(ClauseProblem::ArgumentValue { function, value, what })
-}
-
-fn problem(what: ClauseProblem) -> Error {
-    Error::Clause { position: None, what }
+    ClauseProblem::ArgumentValue { function, value, what }
 }
 
 #[cfg(test)]

@@ -160,7 +160,7 @@ impl Accumulator for Sum {
             })
         };
         let Some(sum) = sum() else {
-            return Err(Error::Clause { position: None, what: ClauseProblem::TimeRange }.into());
+            return Err(ClauseProblem::TimeRange.into());
         };
         Ok(ScalarValue::IntervalMonthDayNano(Some(divided(sum, self.count)?)))
     }

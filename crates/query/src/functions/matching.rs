@@ -26,7 +26,7 @@ use tidegate_filter::Pattern;
 use tidegate_model::limits::PAIR_STEPS;
 
 use crate::account::{charge, check_canceled};
-use crate::error::{ClauseProblem, Error};
+use crate::error::ClauseProblem;
 use crate::types::call_values::{are_constant, constant_or_array};
 
 /// The names of the functions, which no statement can call.
@@ -210,8 +210,7 @@ pub(crate) fn match_long(function: &ScalarUDF, args: ScalarFunctionArgs) -> Resu
             return function.invoke_with_args(args);
         }
         let (function, steps) = (function.name().to_owned(), PAIR_STEPS);
-        let what = ClauseProblem::TextsTooLong { function, steps };
-        return Err(Error::Clause { position: None, what }.into());
+        return Err(ClauseProblem::TextsTooLong { function, steps }.into());
     }
     if case_insensitive {
         charge(function.name(), text.len() as u64)?;

@@ -22,7 +22,7 @@ use datafusion::logical_expr::{
 };
 
 use crate::account::check_canceled;
-use crate::error::{ClauseProblem, Error};
+use crate::error::ClauseProblem;
 use crate::value_bytes::bytes_of;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -138,7 +138,7 @@ fn fraction(name: &str, args: &AccumulatorArgs<'_>) -> Result<Option<f64>> {
             value: format!("the fraction {}", value),
             what: "a fraction is from 0 to 1",
         };
-        return Err(Error::Clause { position: None, what }.into());
+        return Err(what.into());
     }
     Ok(fraction)
 }

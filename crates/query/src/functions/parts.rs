@@ -30,7 +30,7 @@ use datafusion::logical_expr::{
 };
 use tidegate_model::time::CivilDate;
 
-use crate::error::{ClauseProblem, Error};
+use crate::error::ClauseProblem;
 use crate::types::call_values::call_values;
 use crate::types::day_lengths::as_intervals;
 
@@ -143,8 +143,7 @@ fn text_of(value: Option<&ScalarValue>) -> Option<&str> {
 }
 
 fn refused<T>(function: &str, value: String, what: &'static str) -> Result<T> {
-    let what = ClauseProblem::ArgumentValue { function: function.to_owned(), value, what };
-    Err(Error::Clause { position: None, what }.into())
+    Err(ClauseProblem::ArgumentValue { function: function.to_owned(), value, what }.into())
 }
 
 impl ScalarUDFImpl for Corrected {

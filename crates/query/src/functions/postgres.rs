@@ -31,7 +31,7 @@ use tidegate_model::time::{CivilDate, days_in_month};
 
 use super::regexp::posix_class;
 use super::template::{Form, Moment, Template, Zoned, form};
-use crate::error::{ClauseProblem, Error};
+use crate::error::ClauseProblem;
 use crate::names;
 use crate::types::call_values::call_values;
 use crate::types::day_lengths::as_intervals;
@@ -112,16 +112,10 @@ fn is_text(ty: &DataType) -> bool {
     matches!(ty, DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View | DataType::Null)
 }
 
-fn refused(what: ClauseProblem) -> DataFusionError {
-    Error::Clause { position: None, what }.into()
-}
-
 /// Returns the pattern of a call of `to_char`; an error for one that is not PostgreSQL's.
 fn char_template(pattern: &str) -> Result<Template> {
     match form(pattern) {
-        Form::Percent => {
-            Err(refused(ClauseProblem::PercentPattern { pattern: pattern.to_owned() }))
-        }
+        Form::Percent => Err(ClauseProblem::PercentPattern { pattern: pattern.to_owned() }.into()),
         _ => Ok(Template::new(pattern)),
     }
 }
@@ -140,7 +134,7 @@ impl ScalarUDFImpl for PostgresFunction {
         let argument = |at: usize, is_known: &dyn Fn(&DataType) -> bool| match args.get(at) {
             Some(ty) if !is_known(ty) && *ty != DataType::Null => {
                 let (function, ty) = (self.name.to_owned(), ty.to_string());
-                Err(refused(ClauseProblem::Argument { function, ty }))
+                Err(ClauseProblem::Argument { function, ty })
             }
             _ => Ok(()),
         };
@@ -337,7 +331,7 @@ fn age(a: i64, b: i64) -> IntervalMonthDayNano {
 }
 
 fn out_of_range() -> DataFusionError {
-    refused(ClauseProblem::TimeRange)
+    ClauseProblem::TimeRange.into()
 }
 
 fn make_timestamps(arrays: &[ArrayRef]) -> Result<ArrayRef> {
@@ -426,7 +420,7 @@ fn width_buckets(arrays: &[ArrayRef]) -> Result<ArrayRef> {
 }
 
 fn width_bucket(x: f64, low: f64, high: f64, count: i64) -> Result<i32> {
-    let bad = |what| Err(refused(ClauseProblem::WidthBucket { what }));
+    let bad = |what| Err(ClauseProblem::WidthBucket { what }.into());
     let Ok(count) = i32::try_from(count) else { return bad("the count must fit in an INT") };
     if count <= 0 {
         return bad("the count must be greater than 0");
@@ -534,7 +528,7 @@ fn formatted(arrays: &[ArrayRef]) -> Result<ArrayRef> {
         };
         let value = |at: usize| -> Result<Option<String>> {
             let Some(values) = arrays.get(at) else {
-                return Err(refused(ClauseProblem::FormatText { what: "too few arguments" }));
+                return Err(ClauseProblem::FormatText { what: "too few arguments" }.into());
             };
             Ok(match is_null(at, row) {
                 true => None,
@@ -548,7 +542,7 @@ fn formatted(arrays: &[ArrayRef]) -> Result<ArrayRef> {
 
 /// Evaluates `%[n$][-][width](s|I|L)` and `%%` for one row.
 fn format_row(format: &str, value: &dyn Fn(usize) -> Result<Option<String>>) -> Result<String> {
-    let bad = |what| Err(refused(ClauseProblem::FormatText { what }));
+    let bad = |what| Err(ClauseProblem::FormatText { what }.into());
     let (mut text, mut rest, mut next) = (String::new(), format, 1);
     while let Some(at) = rest.find('%') {
         text.push_str(&rest[..at]);

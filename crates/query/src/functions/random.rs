@@ -24,7 +24,7 @@ use datafusion::logical_expr::{
 
 use tidegate_model::ColumnType;
 
-use crate::error::{ClauseProblem, Error};
+use crate::error::ClauseProblem;
 use crate::types::literal::value_of_text;
 
 /// The maximal number of letters of a text: `repeat` makes longer ones.
@@ -197,8 +197,7 @@ struct Bounds {
 
 impl Random {
     fn refused<T>(&self, value: String, what: &'static str) -> Result<T> {
-        let what = ClauseProblem::ArgumentValue { function: self.name.to_owned(), value, what };
-        Err(Error::Clause { position: None, what }.into())
+        Err(ClauseProblem::ArgumentValue { function: self.name.to_owned(), value, what }.into())
     }
 
     fn integer(&self, value: &ScalarValue, ty: &DataType) -> Result<i64> {

@@ -26,7 +26,7 @@ use regex::{CaptureLocations, Regex};
 use tidegate_model::limits::PATTERNS_AT_A_TIME;
 
 use crate::account::check_canceled;
-use crate::error::{ClauseProblem, Error};
+use crate::error::ClauseProblem;
 use crate::types::call_values::call_values;
 
 /// In a longer text, cancellation is checked at each match (regexp-1).
@@ -171,17 +171,14 @@ impl Compiled {
             && pattern.starts_with('^')
             && !pattern.contains('|')
             && pattern.strip_suffix(".*$").is_some_and(|head| !head.ends_with('\\'));
-        let problem = |error: regex::Error| {
-            let what = match error {
-                regex::Error::CompiledTooBig(bytes) => ClauseProblem::PatternTooLarge { bytes },
-                error => {
-                    let reason = error.to_string();
-                    let reason = reason.lines().last().unwrap_or_default().trim();
-                    let reason = reason.strip_prefix("error: ").unwrap_or(reason).to_owned();
-                    ClauseProblem::RegexpPattern { reason }
-                }
-            };
-            Error::Clause { position: None, what }
+        let problem = |error: regex::Error| match error {
+            regex::Error::CompiledTooBig(bytes) => ClauseProblem::PatternTooLarge { bytes },
+            error => {
+                let reason = error.to_string();
+                let reason = reason.lines().last().unwrap_or_default().trim();
+                let reason = reason.strip_prefix("error: ").unwrap_or(reason).to_owned();
+                ClauseProblem::RegexpPattern { reason }
+            }
         };
         let head = text.strip_suffix(".*$").filter(|_| is_cut);
         let short = head.and_then(|head| Regex::new(head).ok());
@@ -250,8 +247,7 @@ impl Options {
                 _ => {
                     let (function, value) = (function.to_owned(), format!("the flag {flag}"));
                     let what = "those that there are are c, e, g, i, m, n, q, s, t and x";
-                    let what = ClauseProblem::ArgumentValue { function, value, what };
-                    return Err(Error::Clause { position: None, what }.into());
+                    return Err(ClauseProblem::ArgumentValue { function, value, what }.into());
                 }
             }
         }
@@ -757,8 +753,7 @@ fn at_least(function: &str, number: i64, least: i64, what: &'static str) -> Resu
         return Ok(number);
     }
     let (function, value) = (function.to_owned(), number.to_string());
-    let what = ClauseProblem::ArgumentValue { function, value, what };
-    Err(Error::Clause { position: None, what }.into())
+    Err(ClauseProblem::ArgumentValue { function, value, what }.into())
 }
 
 #[cfg(test)]

@@ -12,7 +12,6 @@ use datafusion::logical_expr::{
 };
 use tidegate_model::TimeUnit;
 
-use crate::error::Error;
 use crate::types::bucket::{Grid, Origin, Stride};
 
 /// A function that returns the start of the bucket of a time. The second argument, if there is one,
@@ -61,8 +60,7 @@ impl ScalarUDFImpl for SampleBucket {
             (None, Some(first)) => {
                 let first = first.to_array(args.number_rows.max(1))?;
                 let first = first.as_primitive::<Int64Type>().value(0);
-                let grid = Grid::new(self.stride, self.unit, None, Origin::Instant(first));
-                grid.map_err(|what| Error::Clause { position: None, what })?
+                Grid::new(self.stride, self.unit, None, Origin::Instant(first))?
             }
             (None, None) => return plan_err!("sample_by has a grid or a first instant"),
         };

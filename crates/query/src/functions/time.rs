@@ -223,15 +223,15 @@ impl ScalarUDFImpl for TimeFunction {
         };
         let zone = |at: usize| match text(at) {
             Some(zone) if Zone::parse(zone).is_none() => {
-                Err(wrong(ClauseProblem::NoTimeZone { zone: zone.to_owned() }))
+                Err(ClauseProblem::NoTimeZone { zone: zone.to_owned() })
             }
             _ => Ok(()),
         };
         match self.kind {
             Kind::Floor | Kind::Ceil => {
-                text(0).map(Stride::parse).transpose().map_err(wrong)?;
+                text(0).map(Stride::parse).transpose()?;
                 if let Some(offset) = text(3).filter(|it| parse_offset(it).is_none()) {
-                    return Err(wrong(ClauseProblem::Offset { offset: offset.to_owned() }).into());
+                    return Err(ClauseProblem::Offset { offset: offset.to_owned() }.into());
                 }
                 zone(4)?;
             }
@@ -397,11 +397,11 @@ impl Call<'_> {
         let moved = moved.map(|pair| match pair {
             (Some(time), Some(count)) => match moved_by(time, count, step, unit) {
                 Some(time) => Ok(Some(time)),
-                None => Err(wrong(ClauseProblem::TimeRange)),
+                None => Err(ClauseProblem::TimeRange),
             },
             _ => Ok(None),
         });
-        of_unit(&moved.collect::<std::result::Result<Int64Array, Error>>()?, unit)
+        of_unit(&moved.collect::<std::result::Result<Int64Array, ClauseProblem>>()?, unit)
     }
 
     /// Returns an argument as integers; a text that is none is an error.
@@ -498,7 +498,7 @@ impl Call<'_> {
         let (times, unit) = self.times(0)?;
         let Some(name) = self.text(1)? else { return nulls(unit, self.rows) };
         let Some(zone) = Zone::parse(&name) else {
-            return Err(wrong(ClauseProblem::NoTimeZone { zone: name }).into());
+            return Err(ClauseProblem::NoTimeZone { zone: name }.into());
         };
         let per_second = unit.per_second();
         let moved = |time: i64| {
@@ -523,16 +523,16 @@ enum TimePattern {
 impl TimePattern {
     fn new(text: String) -> Result<TimePattern> {
         Ok(match form(&text) {
-            Form::QuestDb => TimePattern::QuestDb(Pattern::new(&text).map_err(wrong)?),
+            Form::QuestDb => TimePattern::QuestDb(Pattern::new(&text)?),
             Form::Postgres => {
                 let template = Template::new(&text);
                 TimePattern::Postgres { text, template }
             }
             Form::Unclear => {
-                return Err(wrong(ClauseProblem::UnclearPattern { pattern: text }).into());
+                return Err(ClauseProblem::UnclearPattern { pattern: text }.into());
             }
             Form::Percent => {
-                return Err(wrong(ClauseProblem::PercentPattern { pattern: text }).into());
+                return Err(ClauseProblem::PercentPattern { pattern: text }.into());
             }
         })
     }
@@ -544,12 +544,12 @@ impl TimePattern {
             TimePattern::Postgres { text: pattern, template } => {
                 let bad = |reason| {
                     let (text, pattern) = (text.to_owned(), pattern.clone());
-                    wrong(ClauseProblem::TimeByPattern { text, pattern, reason })
+                    ClauseProblem::TimeByPattern { text, pattern, reason }
                 };
                 let micros = template.read(text).map_err(bad)?;
                 let worth = unit.per_second() / TimeUnit::Micros.per_second();
                 let instant = micros.checked_mul(worth);
-                Ok(Some(instant.ok_or_else(|| wrong(ClauseProblem::TimeRange))?))
+                Ok(Some(instant.ok_or(ClauseProblem::TimeRange)?))
             }
         }
     }
@@ -559,21 +559,21 @@ impl TimePattern {
 fn questdb_pattern(text: &str) -> Result<Pattern> {
     let pattern = text.to_owned();
     match form(text) {
-        Form::Postgres => Err(wrong(ClauseProblem::PostgresPattern { pattern }).into()),
-        Form::Unclear | Form::QuestDb | Form::Percent => Ok(Pattern::new(text).map_err(wrong)?),
+        Form::Postgres => Err(ClauseProblem::PostgresPattern { pattern }.into()),
+        Form::Unclear | Form::QuestDb | Form::Percent => Ok(Pattern::new(text)?),
     }
 }
 
 /// Converts seconds since 1970 to times.
 fn of_numbers(numbers: &ArrayRef, unit: TimeUnit) -> Result<ArrayRef> {
-    let out_of_range = || wrong(ClauseProblem::TimeRange);
+    let out_of_range = || ClauseProblem::TimeRange;
     let per_second = unit.per_second();
     let times = if numbers.data_type().is_integer() {
         let seconds = cast(numbers, &DataType::Int64)?;
         let time = |seconds: i64| seconds.checked_mul(per_second).ok_or_else(out_of_range);
         let seconds = seconds.as_primitive::<Int64Type>().iter();
         let times = seconds.map(|seconds| seconds.map(time).transpose());
-        times.collect::<std::result::Result<Int64Array, Error>>()?
+        times.collect::<std::result::Result<Int64Array, ClauseProblem>>()?
     } else {
         let seconds = cast(numbers, &DataType::Float64)?;
         let time = |seconds: f64| {
@@ -588,14 +588,14 @@ fn of_numbers(numbers: &ArrayRef, unit: TimeUnit) -> Result<ArrayRef> {
         };
         let seconds = seconds.as_primitive::<Float64Type>().iter();
         let times = seconds.map(|seconds| seconds.map(time).transpose());
-        times.collect::<std::result::Result<Int64Array, Error>>()?
+        times.collect::<std::result::Result<Int64Array, ClauseProblem>>()?
     };
     of_unit(&times, unit)
 }
 
-fn unit_of_text(text: &str) -> std::result::Result<Stride, Error> {
+fn unit_of_text(text: &str) -> std::result::Result<Stride, ClauseProblem> {
     let stride = Stride::parse(text).ok().filter(|_| text.chars().count() == 1);
-    stride.ok_or_else(|| wrong(ClauseProblem::Unit { unit: text.to_owned() }))
+    stride.ok_or_else(|| ClauseProblem::Unit { unit: text.to_owned() })
 }
 
 /// Returns the buckets of a call of `timestamp_floor`: its stride, and from, offset and zone, as
@@ -613,18 +613,18 @@ fn bucket_grid(
             None => plan_err!("argument {at} of {name} must be a text"),
         },
     };
-    let stride = Stride::parse(stride).map_err(wrong)?;
+    let stride = Stride::parse(stride)?;
     let zone = match text(zone, 5)? {
         Some(zone) => match Zone::parse(&zone) {
             Some(zone) => Some(zone),
-            None => return Err(wrong(ClauseProblem::NoTimeZone { zone }).into()),
+            None => return Err(ClauseProblem::NoTimeZone { zone }.into()),
         },
         None => None,
     };
     let offset = match text(offset, 4)? {
         Some(offset) => match parse_offset(&offset) {
             Some(seconds) => seconds,
-            None => return Err(wrong(ClauseProblem::Offset { offset }).into()),
+            None => return Err(ClauseProblem::Offset { offset }.into()),
         },
         None => 0,
     };
@@ -635,7 +635,7 @@ fn bucket_grid(
             None => return plan_err!("the third argument of {name} is a timestamp"),
         },
     };
-    Ok(Grid::new(stride, unit, zone, origin).map_err(wrong)?)
+    Ok(Grid::new(stride, unit, zone, origin)?)
 }
 
 /// Returns the buckets of a call of our `timestamp_floor` of times that count `unit`; `None` if its
@@ -687,10 +687,6 @@ pub(crate) fn dateadd_step(function: &ScalarUDF, args: &[Expr]) -> Option<TimeSt
 /// Returns a time so many months later, as `dateadd` defines it.
 pub(crate) fn months_later(time: i64, months: i64, unit: TimeUnit) -> Option<i64> {
     moved_by(time, months, Stride { count: 1, unit: 'M' }, unit)
-}
-
-fn wrong(what: ClauseProblem) -> Error {
-    Error::Clause { position: None, what }
 }
 
 fn timestamp(unit: TimeUnit) -> DataType {

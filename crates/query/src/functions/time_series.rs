@@ -26,7 +26,7 @@ use tidegate_model::TimeUnit;
 use super::date_trunc::{counts, time_type};
 use super::time::months_later;
 use crate::account::check_canceled;
-use crate::error::{ClauseProblem, Error};
+use crate::error::ClauseProblem;
 use crate::types::call_values::call_values;
 
 const PER_DAY: i128 = 86_400_000_000_000;
@@ -161,8 +161,7 @@ fn direction(step: IntervalMonthDayNano, of: TimeUnit) -> Result<bool> {
     }
     let (function, value) = ("generate_series".to_owned(), "this step".to_owned());
     let what = "it must move each time, and all into one direction";
-    let what = ClauseProblem::ArgumentValue { function, value, what };
-    Err(Error::Clause { position: None, what }.into())
+    Err(ClauseProblem::ArgumentValue { function, value, what }.into())
 }
 
 /// Returns a time a step later; `None` if the type has none.

@@ -29,7 +29,7 @@ use datafusion::physical_plan::unnest::UnnestExec;
 use futures::{Stream, StreamExt};
 use tidegate_model::limits::{SLICE_BYTES, VALUES_BYTES};
 
-use crate::error::{ClauseProblem, Error};
+use crate::error::ClauseProblem;
 use crate::operators::unary::{Unary, unary};
 
 /// The beginning is the name of cancel checks, which are not shown.
@@ -220,8 +220,7 @@ impl Sides {
 
 pub(crate) fn too_large<T>(operator: &str) -> Result<T> {
     let (function, mebibytes) = (operator.to_owned(), VALUES_BYTES >> 20);
-    let what = ClauseProblem::ValuesTooLarge { function, mebibytes };
-    Err(Error::Clause { position: None, what }.into())
+    Err(ClauseProblem::ValuesTooLarge { function, mebibytes }.into())
 }
 
 /// The number of elements of a list of a row, at most.

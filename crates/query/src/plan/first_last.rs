@@ -8,7 +8,7 @@ use datafusion::logical_expr::expr::{AggregateFunction, NullTreatment};
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::{Expr, LogicalPlan, SortExpr};
 
-use crate::error::{ClauseProblem, Error};
+use crate::error::ClauseProblem;
 use crate::functions::first_last::NAMES;
 use crate::scan::ScanOrder;
 use crate::scan::order::in_table_order;
@@ -23,8 +23,7 @@ pub(crate) fn resolve_first_last(plan: LogicalPlan) -> Result<LogicalPlan> {
         }
         let Some(time) = designated(&aggregate.input) else {
             let clause = aggregate.aggr_expr.iter().find_map(called).unwrap_or("first");
-            let what = ClauseProblem::NoDesignated { clause };
-            return Err(Error::Clause { position: None, what }.into());
+            return Err(ClauseProblem::NoDesignated { clause }.into());
         };
         let names = NamePreserver::new(&node);
         let mut order = vec![SortExpr::new(Expr::Column(time), true, false)];

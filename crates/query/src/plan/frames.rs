@@ -167,7 +167,7 @@ impl Distance {
         let ScalarValue::IntervalMonthDayNano(Some(length)) = length else { return Ok(None) };
         let (months, nanos) = (i128::from(length.months), nanos_of(length));
         if months * MONTH_DAYS * NANOS_PER_DAY + nanos < 0 {
-            return Err(Error::Clause { position: None, what: ClauseProblem::FrameSize }.into());
+            return Err(ClauseProblem::FrameSize.into());
         }
         Ok(Some(Distance { months: sign * months, nanos: sign * nanos }))
     }

@@ -8,7 +8,7 @@ use datafusion::logical_expr::expr::ScalarFunction;
 use datafusion::logical_expr::{Expr, ExprSchemable, cast};
 use datafusion::sql::sqlparser::ast::BinaryOperator;
 
-use crate::error::{ClauseProblem, Error};
+use crate::error::ClauseProblem;
 use crate::types::list_texts;
 
 /// Returns the list that `||` joins with NULL: as in PostgreSQL, a NULL without a type is a list.
@@ -56,7 +56,7 @@ pub(super) fn check_numbers(call: &ScalarFunction, schema: &DFSchema) -> Result<
         {
             let function = call.func.name().to_owned();
             let what = ClauseProblem::Argument { function, ty: "a list of lists".to_owned() };
-            return Err(Error::Clause { position: None, what }.into());
+            return Err(what.into());
         }
     }
     Ok(())

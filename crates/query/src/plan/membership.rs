@@ -17,7 +17,7 @@ use datafusion::logical_expr::{Expr, ExprSchemable, LogicalPlanBuilder, Operator
 use tidegate_model::{ColumnType, TimeUnit};
 use tidegate_storage::segment::arrow_type;
 
-use crate::error::{ClauseProblem, Error};
+use crate::error::ClauseProblem;
 use crate::plan::fine_times::compare_lengths_or_times;
 use crate::plan::per_row::per_row;
 use crate::types::coercion::{as_type_of, dates_to_times};
@@ -44,8 +44,7 @@ pub(super) fn check_comparable(
         return Ok(());
     }
     let types = Box::new([left.to_string(), right.to_string()]);
-    let what = ClauseProblem::Operands { operator: operator.to_owned(), types };
-    Err(Error::Clause { position: None, what }.into())
+    Err(ClauseProblem::Operands { operator: operator.to_owned(), types }.into())
 }
 
 pub(super) fn in_values(list: InList, schema: &DFSchema) -> PlanResult<Expr> {
@@ -122,8 +121,7 @@ pub(super) fn in_subquery(inside: InSubquery, schema: &DFSchema) -> PlanResult<T
         && [left, right].iter().any(|ty| matches!(ty, ColumnType::Uuid | ColumnType::Ipv4))
     {
         let types = Box::new([left.sql(), right.sql()]);
-        let what = ClauseProblem::Operands { operator: "IN".to_owned(), types };
-        return Err(Error::Clause { position: None, what }.into());
+        return Err(ClauseProblem::Operands { operator: "IN".to_owned(), types }.into());
     }
     let is_float = |ty| matches!(ty, Some(ColumnType::Float32 | ColumnType::Float64));
     let is_decimal = |ty| matches!(ty, Some(ColumnType::Decimal { .. }));

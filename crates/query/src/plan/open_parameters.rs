@@ -17,7 +17,7 @@ use datafusion::logical_expr::expr::Placeholder;
 use datafusion::logical_expr::{Expr, ExprSchemable, LogicalPlanBuilder, TableSource, lit};
 use datafusion::sql::sqlparser::ast::BinaryOperator;
 
-use crate::error::{ClauseProblem, Error};
+use crate::error::ClauseProblem;
 use crate::functions::signatures::{
     Kind, Resolution, Slot, is_open, kind_in, open_parameters, resolve,
 };
@@ -60,8 +60,7 @@ pub(super) fn with_operand_types(
         }
         Resolution::Ambiguous if is_plain(&left, schema) && is_plain(&right, schema) => {
             let types = Box::new([shown(&left, schema), shown(&right, schema)]);
-            let what = ClauseProblem::AmbiguousOperator { operator: op.to_string(), types };
-            Err(Error::Clause { position: None, what }.into())
+            Err(ClauseProblem::AmbiguousOperator { operator: op.to_string(), types }.into())
         }
         _ => Ok((left, right)),
     }

@@ -34,8 +34,7 @@ pub(crate) fn time_join(
     };
     let (left, right) = (context.plan(left)?, context.plan(join.relation)?);
     let time_of = |plan: &LogicalPlan| {
-        let what = ClauseProblem::NoDesignated { clause: kind.clause() };
-        designated(plan).ok_or(Error::Clause { position: None, what })
+        designated(plan).ok_or(ClauseProblem::NoDesignated { clause: kind.clause() })
     };
     let (left_time, right_time) = (time_of(&left)?, time_of(&right)?);
     let mut on = Conditions { left: &left, right: &right, keys: Vec::new(), tolerance: None };
@@ -54,7 +53,7 @@ pub(crate) fn time_join(
         let (a, b) = (ty(&left, a)?, ty(&right, b)?);
         if comparison_coercion(&a, &b).is_none() {
             let what = ClauseProblem::KeyTypes { left: a.to_string(), right: b.to_string() };
-            return Err(Error::Clause { position: None, what }.into());
+            return Err(what.into());
         }
     }
     let schema = build_join_schema(left.schema(), right.schema(), &JoinType::Left)?;

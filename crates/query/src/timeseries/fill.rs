@@ -39,7 +39,7 @@ use tidegate_model::{ColumnType, TimeUnit};
 use super::keys::KeyMaker;
 use super::limit_from_end::bytes;
 use crate::context::StatementContext;
-use crate::error::{ClauseProblem, Error};
+use crate::error::ClauseProblem;
 use crate::limits::FILL_ROWS_MAX;
 use crate::operators::copied::widest_bytes;
 use crate::operators::unary::{Unary, in_one_partition, unary};
@@ -365,8 +365,7 @@ impl Gaps {
         let key_count = i128::try_from(first_rows.len()).unwrap_or(i128::MAX);
         let total = u64::try_from((end - bucket).saturating_mul(key_count)).unwrap_or(u64::MAX);
         if total > room.rows_max {
-            let what = ClauseProblem::FillRows { rows: total, most: room.rows_max };
-            return Err(Error::Clause { position: None, what }.into());
+            return Err(ClauseProblem::FillRows { rows: total, most: room.rows_max }.into());
         }
         let batch_rows = batch_rows(&filling, &rows);
         let neighbours = Neighbours::of_columns(&filling, &rows, &next_rows, &room.memory)?;
@@ -653,8 +652,7 @@ impl ReadRows {
             (Some(grid), _) => grid,
             (None, None) => return Ok(0),
             (None, Some(&first)) => {
-                let grid = Grid::new(filling.stride, filling.unit, None, Origin::Instant(first));
-                grid.map_err(|what| Error::Clause { position: None, what })?
+                Grid::new(filling.stride, filling.unit, None, Origin::Instant(first))?
             }
         };
         self.grid = Some(grid);

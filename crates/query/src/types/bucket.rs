@@ -11,7 +11,7 @@ use tidegate_model::time::{CivilDate, days_in_month};
 use tidegate_model::{ColumnType, TimeUnit};
 
 use super::zone::Zone;
-use crate::error::{ClauseProblem, Error};
+use crate::error::ClauseProblem;
 use crate::types::literal::{integer_of, time_of_integer, time_value, value_of_text};
 
 /// The maximal width: wider buckets could not be counted from any instant without overflow. It is
@@ -265,10 +265,7 @@ pub(crate) fn time_unit(schema: &DFSchema, column: &Column) -> Result<TimeUnit> 
     match field.data_type() {
         DataType::Timestamp(ArrowUnit::Microsecond, _) => Ok(TimeUnit::Micros),
         DataType::Timestamp(ArrowUnit::Nanosecond, _) => Ok(TimeUnit::Nanos),
-        _ => {
-            let what = ClauseProblem::NoTimestamp { column: column.name.clone() };
-            Err(Error::Clause { position: None, what }.into())
-        }
+        _ => Err(ClauseProblem::NoTimestamp { column: column.name.clone() }.into()),
     }
 }
 

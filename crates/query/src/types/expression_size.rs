@@ -16,7 +16,7 @@ use datafusion::logical_expr::expr::Case;
 use datafusion::logical_expr::{Expr, LogicalPlan};
 use datafusion::optimizer::simplify_expressions::THRESHOLD_INLINE_INLIST;
 
-use crate::error::{ClauseProblem, Error};
+use crate::error::ClauseProblem;
 
 /// The maximal number of nodes of the expressions of an operator that are written out.
 const WRITTEN_MAX: usize = 10_000;
@@ -52,8 +52,7 @@ pub(crate) fn check_constant(expr: &Expr) -> Result<()> {
 }
 
 fn too_large() -> DataFusionError {
-    let what = ClauseProblem::ExpressionTooLarge { nodes: WRITTEN_MAX };
-    Error::Clause { position: None, what }.into()
+    ClauseProblem::ExpressionTooLarge { nodes: WRITTEN_MAX }.into()
 }
 
 /// Returns true for a CASE without an operand that, if it is boolean, is large as a chain of AND

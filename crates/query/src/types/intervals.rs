@@ -204,8 +204,7 @@ fn literal_of(text: &str) -> Result<Expr> {
 }
 
 fn bad_text(text: &str) -> DataFusionError {
-    let what = ClauseProblem::IntervalText { text: text.to_owned() };
-    Error::Clause { position: None, what }.into()
+    ClauseProblem::IntervalText { text: text.to_owned() }.into()
 }
 
 /// Returns an arithmetic operator with a length of time or a DATE; `None` if DataFusion plans it
@@ -333,8 +332,7 @@ pub(crate) fn with_frame_lengths(
         };
         let Some(text) = by.try_as_str().flatten() else { continue };
         if text.bytes().all(|byte| byte.is_ascii_digit()) {
-            let what = ClauseProblem::FrameWithoutUnit { length: text.to_owned() };
-            return Err(Error::Clause { position: None, what }.into());
+            return Err(ClauseProblem::FrameWithoutUnit { length: text.to_owned() }.into());
         }
         let length = parse_interval_text(text, SECONDS).ok_or_else(|| bad_text(text))?;
         *by = ScalarValue::IntervalMonthDayNano(Some(length));
@@ -578,7 +576,7 @@ fn factors(kind: Kind, by: &ArrayRef) -> Result<Vec<Option<Factor>>> {
 }
 
 fn out_of_range() -> DataFusionError {
-    Error::Clause { position: None, what: ClauseProblem::TimeRange }.into()
+    ClauseProblem::TimeRange.into()
 }
 
 fn scale_count(count: i64, factor: Factor) -> Result<i64> {

@@ -12,7 +12,7 @@ use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::common::{DFSchema, Result};
 use datafusion::logical_expr::LogicalPlan;
 
-use crate::error::{ClauseProblem, Error};
+use crate::error::ClauseProblem;
 
 /// The maximal number of fields within a type, as many as a row has in PostgreSQL.
 const TYPE_FIELDS: usize = 1_664;
@@ -32,8 +32,7 @@ pub(crate) fn check_type(function: &str, ty: &DataType) -> Result<()> {
         return Ok(());
     }
     let function = function.to_owned();
-    let what = ClauseProblem::TypeTooLarge { function, fields: TYPE_FIELDS, levels: TYPE_DEPTH };
-    Err(Error::Clause { position: None, what }.into())
+    Err(ClauseProblem::TypeTooLarge { function, fields: TYPE_FIELDS, levels: TYPE_DEPTH }.into())
 }
 
 /// Checks the types of the columns of all steps of a plan (type_size-2).
@@ -52,8 +51,7 @@ fn check_columns(schema: &DFSchema) -> Result<()> {
     if nested.all(|field| fits(field.data_type(), usize::MAX, &mut left)) {
         return Ok(());
     }
-    let what = ClauseProblem::TypesTooLarge { fields: TYPES_FIELDS };
-    Err(Error::Clause { position: None, what }.into())
+    Err(ClauseProblem::TypesTooLarge { fields: TYPES_FIELDS }.into())
 }
 
 /// Takes the fields within a type from those that are left; false if there are too few, or if the

@@ -117,7 +117,7 @@ pub(crate) fn operands(
         operator: op.to_string(),
         types: Box::new([name(&left), name(&right)]),
     };
-    Err(Error::Clause { position: None, what }.into())
+    Err(what.into())
 }
 
 /// Returns an expression whose parts are planned, with its type; an error if it takes a UUID
@@ -127,8 +127,7 @@ pub(crate) fn checked(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>
         if MAKE_LISTS.contains(&function) {
             return Err(no_list());
         }
-        let what = ClauseProblem::Argument { function: function.to_owned(), ty: ty.sql() };
-        Err(Error::Clause { position: None, what }.into())
+        Err(ClauseProblem::Argument { function: function.to_owned(), ty: ty.sql() }.into())
     };
     let first = |args: &[Expr]| args.iter().find_map(|arg| special(arg, schema));
     match expr {
@@ -218,8 +217,7 @@ pub(crate) fn check_inputs(union: &Union) -> Result<()> {
         if let Some(other) = types.find(|&ty| ty != first && (is_special(ty) || is_special(first)))
         {
             let types = Box::new([first.sql(), other.sql()]);
-            let what = ClauseProblem::Operands { operator: "UNION".to_owned(), types };
-            return Err(Error::Clause { position: None, what }.into());
+            return Err(ClauseProblem::Operands { operator: "UNION".to_owned(), types }.into());
         }
     }
     Ok(())
@@ -241,8 +239,7 @@ fn unify(
         None => Ok(values),
         Some(other) => {
             let types = Box::new([ty.sql(), other.to_string()]);
-            let what = ClauseProblem::Operands { operator: function.to_owned(), types };
-            Err(Error::Clause { position: None, what }.into())
+            Err(ClauseProblem::Operands { operator: function.to_owned(), types }.into())
         }
     }
 }

@@ -9,7 +9,7 @@ use datafusion::logical_expr::expr::WindowFunction;
 use datafusion::logical_expr::{WindowFrame, WindowFrameBound, WindowFrameUnits};
 use tidegate_model::limits::FRAME_VALUES;
 
-use crate::error::{ClauseProblem, Error};
+use crate::error::ClauseProblem;
 use crate::types::literal::integer_of;
 
 /// The aggregates that collect all values.
@@ -35,8 +35,7 @@ pub(crate) fn check_window(window: &WindowFunction) -> Result<()> {
     if !COLLECTING.contains(&function) || rows.is_some_and(|rows| rows <= FRAME_VALUES) {
         return Ok(());
     }
-    let what = ClauseProblem::FrameTooLarge { function: function.to_owned(), rows: FRAME_VALUES };
-    Err(Error::Clause { position: None, what }.into())
+    Err(ClauseProblem::FrameTooLarge { function: function.to_owned(), rows: FRAME_VALUES }.into())
 }
 
 /// Returns the number of rows of a frame, if it is known.

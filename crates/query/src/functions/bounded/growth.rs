@@ -12,7 +12,7 @@ use tidegate_model::limits::SLICE_BYTES;
 use super::super::regexp::regex_of;
 use super::call::{Argument, Call};
 use crate::account::check_canceled;
-use crate::error::{ClauseProblem, Error};
+use crate::error::ClauseProblem;
 
 /// The bytes of a number in a list, and of any value beside its text.
 const VALUE_BYTES: u64 = 16;
@@ -105,8 +105,7 @@ pub(crate) fn resized(call: &Call<'_>) -> Result<u64> {
     if let Some(count) = counts.iter().flatten().find(|count| **count < 0) {
         let (function, value) = ("array_resize".to_owned(), count.to_string());
         let what = "a size is not negative";
-        let what = ClauseProblem::ArgumentValue { function, value, what };
-        return Err(Error::Clause { position: None, what }.into());
+        return Err(ClauseProblem::ArgumentValue { function, value, what }.into());
     }
     let sizes = call.arg(2).map_or_else(|| vec![0; call.rows], Argument::sizes);
     let grown = sum(call.rows, |row| {

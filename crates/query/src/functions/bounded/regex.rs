@@ -15,7 +15,7 @@ use datafusion::common::Result;
 use tidegate_model::limits::{PATTERN_BYTES, PATTERNS_AT_A_TIME, REGEX_SLICE_STEPS, REGEX_STEPS};
 
 use super::call::{Argument, Call, Texts};
-use crate::error::{ClauseProblem, Error};
+use crate::error::ClauseProblem;
 
 /// The states of a pattern that takes some milliseconds to compile; one with more takes longer.
 const SIMPLE_STATES: u64 = 16;
@@ -30,8 +30,7 @@ pub(super) fn check_pattern(pattern: &str) -> Result<()> {
     if weight(pattern) <= PATTERN_BYTES {
         return Ok(());
     }
-    let what = ClauseProblem::PatternTooLong { bytes: PATTERN_BYTES };
-    Err(Error::Clause { position: None, what }.into())
+    Err(ClauseProblem::PatternTooLong { bytes: PATTERN_BYTES }.into())
 }
 
 /// Returns the bytes of a pattern, with the weights of its classes.
@@ -105,8 +104,7 @@ fn check_steps(function: &str, steps: u64) -> Result<u64> {
     if steps <= REGEX_STEPS {
         return Ok(steps);
     }
-    let what = ClauseProblem::MatchTooLong { function: function.to_owned(), steps: REGEX_STEPS };
-    Err(Error::Clause { position: None, what }.into())
+    Err(ClauseProblem::MatchTooLong { function: function.to_owned(), steps: REGEX_STEPS }.into())
 }
 
 /// Estimates the number of states of a pattern: its characters and classes, as often as they are

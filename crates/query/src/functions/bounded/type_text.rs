@@ -10,7 +10,7 @@ use datafusion::arrow::datatypes::DataType;
 use datafusion::common::{Result, ScalarValue};
 use tidegate_model::limits::{SYMBOL_BYTES, VALUES_BYTES};
 
-use crate::error::{ClauseProblem, Error};
+use crate::error::ClauseProblem;
 use crate::value_bytes::width;
 
 /// The functions whose second argument is the text of a type.
@@ -38,7 +38,7 @@ pub(super) fn check_type_text<'a>(
     } else {
         return Ok(());
     };
-    Err(Error::Clause { position: None, what }.into())
+    Err(what.into())
 }
 
 /// Returns the width of the widest part of a type.

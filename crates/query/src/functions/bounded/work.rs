@@ -20,7 +20,7 @@ use tidegate_model::limits::{PAIR_STEPS, PLAIN_STEPS, REGEX_SLICE_STEPS, SLICE_B
 use super::call::{Argument, Call};
 use super::regex::regex_steps;
 use crate::account::check_canceled;
-use crate::error::{ClauseProblem, Error};
+use crate::error::ClauseProblem;
 use crate::functions::matching::match_long;
 use crate::types::call_values::{are_constant, constant_or_array};
 
@@ -79,7 +79,7 @@ pub(crate) fn slices(name: &str, call: &Call<'_>) -> Result<Vec<Slice>> {
     };
     if matches!(work, Work::Pairs) && steps.iter().any(|steps| steps_max < *steps) {
         let what = ClauseProblem::TextsTooLong { function: name.to_owned(), steps: steps_max };
-        return Err(Error::Clause { position: None, what }.into());
+        return Err(what.into());
     }
     let mut slices = Vec::new();
     let (mut start, mut done) = (0, 0_u64);
