@@ -65,6 +65,7 @@ mod defaults;
 mod returning;
 mod stoppable;
 mod wrapped_rule;
+mod own_rules;
 pub(crate) mod series;
 pub(crate) mod first_last;
 

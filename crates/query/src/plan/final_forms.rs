@@ -14,49 +14,32 @@ use datafusion::logical_expr::expr::BinaryExpr;
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{Expr, ExprSchemable, LogicalPlan, Operator, SortExpr, cast};
-use datafusion::optimizer::OptimizerConfig;
-use datafusion::optimizer::optimizer::{ApplyOrder, OptimizerRule};
+use datafusion::optimizer::optimizer::ApplyOrder;
+
+use super::own_rules::LogicalRule;
 
 /// The rule, behind those that simplify.
-#[derive(Debug)]
-pub(super) struct FinalForms;
+pub(super) const FINAL_FORMS: LogicalRule =
+    LogicalRule { name: "final_forms", order: ApplyOrder::BottomUp, rewrite };
 
-impl OptimizerRule for FinalForms {
-    fn name(&self) -> &'static str {
-        "final_forms"
-    }
-
-    fn apply_order(&self) -> Option<ApplyOrder> {
-        Some(ApplyOrder::BottomUp)
-    }
-
-    fn rewrite(
-        &self,
-        plan: LogicalPlan,
-        _: &dyn OptimizerConfig,
-    ) -> Result<Transformed<LogicalPlan>> {
-        match &plan {
-            LogicalPlan::Aggregate(_) => {
-                let names = NamePreserver::new(&plan);
-                plan.map_expressions(|expr| {
-                    let saved = names.save(&expr);
-                    let changed = expr.transform_up(|expr| Ok(without_repeated_keys(expr)))?;
-                    let is_changed = changed.transformed;
-                    Ok(if is_changed {
-                        changed.update_data(|it| saved.restore(it))
-                    } else {
-                        changed
-                    })
-                })
-            }
-            LogicalPlan::Filter(_) => {
-                let schema = merge_schema(&plan.inputs());
-                plan.map_expressions(|expr| {
-                    expr.transform_up(|expr| Ok(difference_of_days(expr, &schema)))
-                })
-            }
-            _ => Ok(Transformed::no(plan)),
+fn rewrite(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
+    match &plan {
+        LogicalPlan::Aggregate(_) => {
+            let names = NamePreserver::new(&plan);
+            plan.map_expressions(|expr| {
+                let saved = names.save(&expr);
+                let changed = expr.transform_up(|expr| Ok(without_repeated_keys(expr)))?;
+                let is_changed = changed.transformed;
+                Ok(if is_changed { changed.update_data(|it| saved.restore(it)) } else { changed })
+            })
         }
+        LogicalPlan::Filter(_) => {
+            let schema = merge_schema(&plan.inputs());
+            plan.map_expressions(|expr| {
+                expr.transform_up(|expr| Ok(difference_of_days(expr, &schema)))
+            })
+        }
+        _ => Ok(Transformed::no(plan)),
     }
 }
 

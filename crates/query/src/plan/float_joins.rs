@@ -8,44 +8,29 @@
 use datafusion::common::Result;
 use datafusion::common::tree_node::Transformed;
 use datafusion::logical_expr::{Expr, LogicalPlan};
-use datafusion::optimizer::OptimizerConfig;
-use datafusion::optimizer::optimizer::{ApplyOrder, OptimizerRule};
+use datafusion::optimizer::optimizer::ApplyOrder;
 
+use super::own_rules::LogicalRule;
 use crate::types::float_order::{inside_logical_sort_key, is_float, key};
 
 /// The rule, behind those that find the keys of joins.
-#[derive(Debug)]
-pub(super) struct FloatJoinKeys;
+pub(super) const FLOAT_JOIN_KEYS: LogicalRule =
+    LogicalRule { name: "float_join_keys", order: ApplyOrder::BottomUp, rewrite };
 
-impl OptimizerRule for FloatJoinKeys {
-    fn name(&self) -> &'static str {
-        "float_join_keys"
+fn rewrite(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
+    let LogicalPlan::Join(mut join) = plan else { return Ok(Transformed::no(plan)) };
+    let (left, right) = (join.left.schema(), join.right.schema());
+    let is_plain =
+        |(a, b): &(Expr, Expr)| is_float(a, left) && !is_key(a) || is_float(b, right) && !is_key(b);
+    if !join.on.iter().any(is_plain) {
+        return Ok(Transformed::no(LogicalPlan::Join(join)));
     }
-
-    fn apply_order(&self) -> Option<ApplyOrder> {
-        Some(ApplyOrder::BottomUp)
-    }
-
-    fn rewrite(
-        &self,
-        plan: LogicalPlan,
-        _: &dyn OptimizerConfig,
-    ) -> Result<Transformed<LogicalPlan>> {
-        let LogicalPlan::Join(mut join) = plan else { return Ok(Transformed::no(plan)) };
-        let (left, right) = (join.left.schema(), join.right.schema());
-        let is_plain = |(a, b): &(Expr, Expr)| {
-            is_float(a, left) && !is_key(a) || is_float(b, right) && !is_key(b)
-        };
-        if !join.on.iter().any(is_plain) {
-            return Ok(Transformed::no(LogicalPlan::Join(join)));
-        }
-        let keys = |(a, b): (Expr, Expr)| match is_float(&a, left) && is_float(&b, right) {
-            true => (key(a, left), key(b, right)),
-            false => (a, b),
-        };
-        join.on = join.on.into_iter().map(keys).collect();
-        Ok(Transformed::yes(LogicalPlan::Join(join)))
-    }
+    let keys = |(a, b): (Expr, Expr)| match is_float(&a, left) && is_float(&b, right) {
+        true => (key(a, left), key(b, right)),
+        false => (a, b),
+    };
+    join.on = join.on.into_iter().map(keys).collect();
+    Ok(Transformed::yes(LogicalPlan::Join(join)))
 }
 
 fn is_key(expr: &Expr) -> bool {

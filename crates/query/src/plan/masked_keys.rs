@@ -11,47 +11,31 @@
 use std::sync::Arc;
 
 use datafusion::common::Result;
-use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::EquivalenceProperties;
-use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::aggregates::AggregateExec;
 use datafusion::physical_plan::{
     ExecutionPlan, ExecutionPlanProperties, Partitioning, PlanProperties,
 };
 
+use super::own_rules::PhysicalRule;
 use crate::operators::unary::{Unary, unary};
 
 /// The rule that puts an operator without these properties above aggregates with grouping sets; it
 /// comes first, because the properties of all operators above are calculated again then.
-#[derive(Debug)]
-pub(crate) struct MaskedKeys;
+pub(super) const MASKED_KEYS: PhysicalRule = PhysicalRule { name: "masked_keys", rewrite };
 
-impl PhysicalOptimizerRule for MaskedKeys {
-    fn optimize(
-        &self,
-        plan: Arc<dyn ExecutionPlan>,
-        _: &ConfigOptions,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        let has_sets = |plan: &Arc<dyn ExecutionPlan>| {
-            let aggregate = plan.downcast_ref::<AggregateExec>();
-            aggregate.is_some_and(|it| it.group_expr().has_grouping_set())
-        };
-        plan.transform_up(|plan| match has_sets(&plan) {
-            true => Ok(Transformed::yes(unary(plan, GroupingSets))),
-            false => Ok(Transformed::no(plan)),
-        })
-        .data()
-    }
-
-    fn name(&self) -> &'static str {
-        "masked_keys"
-    }
-
-    fn schema_check(&self) -> bool {
-        true
-    }
+fn rewrite(plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
+    let has_sets = |plan: &Arc<dyn ExecutionPlan>| {
+        let aggregate = plan.downcast_ref::<AggregateExec>();
+        aggregate.is_some_and(|it| it.group_expr().has_grouping_set())
+    };
+    plan.transform_up(|plan| match has_sets(&plan) {
+        true => Ok(Transformed::yes(unary(plan, GroupingSets))),
+        false => Ok(Transformed::no(plan)),
+    })
+    .data()
 }
 
 /// The rows of an aggregate with grouping sets.

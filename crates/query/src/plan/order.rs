@@ -16,19 +16,18 @@
 use std::sync::Arc;
 
 use datafusion::common::Result;
-use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::datasource::source::DataSourceExec;
 use datafusion::datasource::source_as_provider;
 use datafusion::logical_expr::{Expr, Limit, LogicalPlan, lit};
 use datafusion::physical_expr::{LexOrdering, OrderingRequirements};
-use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::execution_plan::replace_children_if_necessary;
 use datafusion::physical_plan::filter::FilterExec;
 use datafusion::physical_plan::projection::ProjectionExec;
 use datafusion::physical_plan::sorts::sort::SortExec;
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 
+use super::own_rules::PhysicalRule;
 use crate::scan::order::in_table_order;
 use crate::scan::{ScanOrder, ScanSource, ScanTable};
 
@@ -97,49 +96,35 @@ fn is_ordered(plan: &LogicalPlan) -> bool {
 }
 
 /// The physical rule that orders scans instead of sorting.
-#[derive(Debug)]
-pub(crate) struct OrderedScans;
+pub(super) const ORDERED_SCANS: PhysicalRule =
+    PhysicalRule { name: "OrderedScans", rewrite: order_scans };
 
-impl PhysicalOptimizerRule for OrderedScans {
-    fn optimize(
-        &self,
-        plan: Arc<dyn ExecutionPlan>,
-        _config: &ConfigOptions,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        let ordered = plan.transform_down(|plan| {
-            let wanted = match plan.downcast_ref::<SortExec>() {
-                Some(sort) => vec![Some(OrderingRequirements::from(sort.expr().clone()))],
-                None => plan.required_input_ordering(),
-            };
-            if wanted.iter().all(Option::is_none) {
-                return Ok(Transformed::no(plan));
+fn order_scans(plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
+    let ordered = plan.transform_down(|plan| {
+        let wanted = match plan.downcast_ref::<SortExec>() {
+            Some(sort) => vec![Some(OrderingRequirements::from(sort.expr().clone()))],
+            None => plan.required_input_ordering(),
+        };
+        if wanted.iter().all(Option::is_none) {
+            return Ok(Transformed::no(plan));
+        }
+        let mut children = plan.children().into_iter().cloned().collect::<Vec<_>>();
+        let mut is_changed = false;
+        for (child, wanted) in children.iter_mut().zip(wanted) {
+            let Some(OrderingRequirements::Hard(mut wanted)) = wanted else { continue };
+            let wanted = LexOrdering::from(wanted.swap_remove(0));
+            if let Some(better) = in_order(child, &wanted)? {
+                *child = better;
+                is_changed = true;
             }
-            let mut children = plan.children().into_iter().cloned().collect::<Vec<_>>();
-            let mut is_changed = false;
-            for (child, wanted) in children.iter_mut().zip(wanted) {
-                let Some(OrderingRequirements::Hard(mut wanted)) = wanted else { continue };
-                let wanted = LexOrdering::from(wanted.swap_remove(0));
-                if let Some(better) = in_order(child, &wanted)? {
-                    *child = better;
-                    is_changed = true;
-                }
-            }
-            if is_changed {
-                Ok(Transformed::yes(replace_children_if_necessary(plan, children)?))
-            } else {
-                Ok(Transformed::no(plan))
-            }
-        })?;
-        Ok(ordered.data)
-    }
-
-    fn name(&self) -> &'static str {
-        "OrderedScans"
-    }
-
-    fn schema_check(&self) -> bool {
-        true
-    }
+        }
+        if is_changed {
+            Ok(Transformed::yes(replace_children_if_necessary(plan, children)?))
+        } else {
+            Ok(Transformed::no(plan))
+        }
+    })?;
+    Ok(ordered.data)
 }
 
 /// Returns the plan with its scan in an order that implies the required one; `None` if there is

@@ -21,19 +21,24 @@ use super::barriers::with_barriers;
 use super::distinct_counts::{AGGREGATE_STATISTICS, DistinctCounts};
 use super::empty_unions::{PROPAGATE_EMPTY, keep_union_names};
 use super::expansion::{ELIMINATE_OUTER_JOIN, keep_near_outer_joins};
-use super::final_forms::FinalForms;
-use super::float_joins::FloatJoinKeys;
-use super::large_limits::{LargeLimits, PUSHDOWN_SORT};
-use super::masked_keys::MaskedKeys;
+use super::final_forms::FINAL_FORMS;
+use super::float_joins::FLOAT_JOIN_KEYS;
+use super::large_limits::{LARGE_LIMITS, PUSHDOWN_SORT};
+use super::masked_keys::MASKED_KEYS;
 use super::null_keys::{ELIMINATE_CROSS_JOIN, EXTRACT_EQUIJOIN, keep_null_keys};
-use super::order::OrderedScans;
+use super::order::ORDERED_SCANS;
+use super::own_rules::{LogicalRule, Rewrite};
 use super::safe_filter_pushdown::{PUSH_DOWN_FILTER, push_down_safely};
 use super::safe_simplification::{SIMPLIFY, simplify_safely};
-use super::time_texts::TimeTexts;
+use super::time_texts::TIME_TEXTS;
 use super::wrapped_rule::{Around, WrappedRule};
 use crate::account::check_canceled;
 use crate::functions::{Stage, bound_functions_of};
 use crate::scan::AggregatePushdown;
+
+/// The name of the rule that wraps operators, and the functions of calls that rules have made
+/// (bounded-3).
+const BOUND: &str = "bound_functions";
 
 /// Returns the rules of an analyzer, which end with the statement.
 pub(crate) fn analyzer_rules() -> Vec<Arc<dyn AnalyzerRule + Send + Sync>> {
@@ -45,7 +50,6 @@ pub(crate) fn analyzer_rules() -> Vec<Arc<dyn AnalyzerRule + Send + Sync>> {
 /// the rule that wraps functions (bounded-3). Casts of texts to times come first: other rules
 /// evaluate them.
 pub(crate) fn optimizer_rules() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
-    let bound = |stage| Arc::new(BoundFunctions(stage)) as Arc<dyn OptimizerRule + Send + Sync>;
     let replaced = |inner: Arc<dyn OptimizerRule + Send + Sync>| {
         let around: Around = match inner.name() {
             PUSH_DOWN_FILTER => push_down_safely,
@@ -58,19 +62,19 @@ pub(crate) fn optimizer_rules() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
         Arc::new(WrappedRule { inner, around }) as Arc<dyn OptimizerRule + Send + Sync>
     };
     let rules = Optimizer::new().rules.into_iter().map(replaced);
-    let last: [Arc<dyn OptimizerRule + Send + Sync>; 3] =
-        [Arc::new(FinalForms), Arc::new(FloatJoinKeys), bound(Stage::Final)];
-    let first: [Arc<dyn OptimizerRule + Send + Sync>; 2] =
-        [Arc::new(TimeTexts), bound(Stage::Rewritten)];
-    let rules = first.into_iter().chain(rules).chain(last);
+    let bound = |rewrite: Rewrite| LogicalRule { name: BOUND, order: ApplyOrder::TopDown, rewrite };
+    let first = [TIME_TEXTS, bound(|plan| bound_functions_of(plan, Stage::Rewritten))];
+    let last = [FINAL_FORMS, FLOAT_JOIN_KEYS, bound(|plan| bound_functions_of(plan, Stage::Final))];
+    let ours = |rule: LogicalRule| Arc::new(rule) as Arc<dyn OptimizerRule + Send + Sync>;
+    let rules = first.map(ours).into_iter().chain(rules).chain(last.map(ours));
     rules.map(|inner| Arc::new(Stoppable { inner }) as _).collect()
 }
 
 /// Returns the rules for physical plans, ours among them, which end with the statement.
 pub(crate) fn physical_rules() -> Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> {
     let mut rules = PhysicalOptimizer::new().rules;
-    rules.insert(0, Arc::new(OrderedScans));
-    rules.insert(0, Arc::new(MaskedKeys));
+    rules.insert(0, Arc::new(ORDERED_SCANS));
+    rules.insert(0, Arc::new(MASKED_KEYS));
     // Behind the rule that answers from statistics alone, before aggregates are partitioned.
     let counted = rules.iter().position(|rule| rule.name() == AGGREGATE_STATISTICS);
     if let Some(at) = counted {
@@ -78,7 +82,7 @@ pub(crate) fn physical_rules() -> Vec<Arc<dyn PhysicalOptimizerRule + Send + Syn
     }
     rules.insert(counted.map_or(1, |at| at + 1), Arc::new(AggregatePushdown));
     let sorted = rules.iter().position(|rule| rule.name() == PUSHDOWN_SORT);
-    rules.insert(sorted.unwrap_or(rules.len()), Arc::new(LargeLimits));
+    rules.insert(sorted.unwrap_or(rules.len()), Arc::new(LARGE_LIMITS));
     rules.into_iter().map(with_barriers).map(|inner| Arc::new(Stoppable { inner }) as _).collect()
 }
 
@@ -137,28 +141,6 @@ impl PhysicalOptimizerRule for Stoppable<dyn PhysicalOptimizerRule + Send + Sync
     ) -> Result<Arc<dyn ExecutionPlan>> {
         check_canceled()?;
         self.inner.optimize_with_context(plan, context)
-    }
-}
-
-/// A rule that wraps operators, and the functions of calls that rules have made (bounded-3).
-#[derive(Debug)]
-struct BoundFunctions(Stage);
-
-impl OptimizerRule for BoundFunctions {
-    fn name(&self) -> &'static str {
-        "bound_functions"
-    }
-
-    fn apply_order(&self) -> Option<ApplyOrder> {
-        Some(ApplyOrder::TopDown)
-    }
-
-    fn rewrite(
-        &self,
-        plan: LogicalPlan,
-        _: &dyn OptimizerConfig,
-    ) -> Result<Transformed<LogicalPlan>> {
-        bound_functions_of(plan, self.0)
     }
 }
 

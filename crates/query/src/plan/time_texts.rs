@@ -20,53 +20,35 @@ use datafusion::logical_expr::{
     ColumnarValue, Expr, ExprSchemable, LogicalPlan, ReturnFieldArgs, ScalarFunctionArgs,
     ScalarUDF, ScalarUDFImpl, Signature, Volatility, lit,
 };
-use datafusion::optimizer::OptimizerConfig;
-use datafusion::optimizer::optimizer::{ApplyOrder, OptimizerRule};
+use datafusion::optimizer::optimizer::ApplyOrder;
 use tidegate_model::{ColumnType, TimeUnit};
 
+use super::own_rules::LogicalRule;
 use crate::error::{Error, TextProblem};
 use crate::types::casts::OnBadText;
 use crate::types::time_text::{TimeScale, parse_time};
 use crate::types::zone::Zone;
 
 /// The rule, before all others.
-#[derive(Debug)]
-pub(super) struct TimeTexts;
+pub(super) const TIME_TEXTS: LogicalRule =
+    LogicalRule { name: "time_texts", order: ApplyOrder::TopDown, rewrite };
 
-impl OptimizerRule for TimeTexts {
-    fn name(&self) -> &'static str {
-        "time_texts"
+fn rewrite(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
+    let mut is_concerned = false;
+    plan.apply_expressions(|expr| {
+        is_concerned |= expr.exists(|part| Ok(time_cast(part).is_some()))?;
+        Ok(TreeNodeRecursion::Continue)
+    })?;
+    if !is_concerned {
+        return Ok(Transformed::no(plan));
     }
-
-    fn apply_order(&self) -> Option<ApplyOrder> {
-        Some(ApplyOrder::TopDown)
-    }
-
-    fn rewrite(
-        &self,
-        plan: LogicalPlan,
-        _: &dyn OptimizerConfig,
-    ) -> Result<Transformed<LogicalPlan>> {
-        let mut is_concerned = false;
-        plan.apply_expressions(|expr| {
-            is_concerned |= expr.exists(|part| Ok(time_cast(part).is_some()))?;
-            Ok(TreeNodeRecursion::Continue)
-        })?;
-        if !is_concerned {
-            return Ok(Transformed::no(plan));
-        }
-        let schema = merge_schema(&plan.inputs());
-        let names = NamePreserver::new(&plan);
-        plan.map_expressions(|expr| {
-            let saved = names.save(&expr);
-            let parsed = expr.transform_up(|part| parsed(part, &schema))?;
-            Ok(if parsed.transformed {
-                parsed.update_data(|expr| saved.restore(expr))
-            } else {
-                parsed
-            })
-        })
-    }
+    let schema = merge_schema(&plan.inputs());
+    let names = NamePreserver::new(&plan);
+    plan.map_expressions(|expr| {
+        let saved = names.save(&expr);
+        let parsed = expr.transform_up(|part| parsed(part, &schema))?;
+        Ok(if parsed.transformed { parsed.update_data(|expr| saved.restore(expr)) } else { parsed })
+    })
 }
 
 /// Converts a cast of a text to a time.
