@@ -35,7 +35,7 @@ pub(super) use compiled::posix_class;
 pub(crate) use compiled::{pattern_text, regex_of};
 
 /// The type of an argument.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Argument {
     Text,
     Integer,
@@ -75,7 +75,7 @@ pub(crate) fn regexp_functions() -> Vec<ScalarUDF> {
     FUNCTIONS.iter().map(function).collect()
 }
 
-#[derive(Debug)]
+#[derive(Debug, PartialEq, Eq, Hash)]
 struct Regexp {
     name: &'static str,
     kind: Kind,
@@ -83,20 +83,6 @@ struct Regexp {
     least: usize,
     arguments: &'static [Argument],
     signature: Signature,
-}
-
-impl PartialEq for Regexp {
-    fn eq(&self, other: &Regexp) -> bool {
-        self.kind == other.kind
-    }
-}
-
-impl Eq for Regexp {}
-
-impl std::hash::Hash for Regexp {
-    fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
-        self.kind.hash(state);
-    }
 }
 
 fn item() -> Arc<Field> {
@@ -286,31 +272,39 @@ impl Rows {
         Ok(Arc::new(builder.finish()))
     }
 
-    fn matched(&self, known: &mut Known) -> Result<ArrayRef> {
+    /// Returns a list for each row, to which `of_row` adds texts; NULL if that returns false.
+    fn lists(
+        &self,
+        known: &mut Known,
+        mut of_row: impl FnMut(&str, &mut Compiled, &mut StringViewBuilder) -> Result<bool>,
+    ) -> Result<ArrayRef> {
         let mut builder = ListBuilder::new(StringViewBuilder::new()).with_field(item());
-        let texts = &self.texts;
         for row in 0..self.count {
             if self.is_null(row) {
                 builder.append(false);
                 continue;
             }
-            let (text, flags) = (texts.value(row), self.text(0, row));
-            let compiled = self.compiled(known, row, flags, "")?;
+            let compiled = self.compiled(known, row, self.text(0, row), "")?;
+            let is_valid = of_row(self.texts.value(row), compiled, builder.values())?;
+            builder.append(is_valid);
+        }
+        Ok(Arc::new(builder.finish()))
+    }
+
+    fn matched(&self, known: &mut Known) -> Result<ArrayRef> {
+        self.lists(known, |text, compiled, groups| {
             if compiled.is_global {
                 return plan_err!(
                     "{} does not take the flag g: regexp_matches gives them all",
                     self.name
                 );
             }
-            match compiled.regex.captures_read(&mut compiled.locations, text) {
-                Some(_) => {
-                    push_groups(text, &compiled.locations, builder.values());
-                    builder.append(true);
-                }
-                None => builder.append(false),
+            let found = compiled.regex.captures_read(&mut compiled.locations, text);
+            if found.is_some() {
+                push_groups(text, &compiled.locations, groups);
             }
-        }
-        Ok(Arc::new(builder.finish()))
+            Ok(found.is_some())
+        })
     }
 
     fn all_matched(&self, known: &mut Known) -> Result<ArrayRef> {
@@ -434,22 +428,14 @@ impl Rows {
     }
 
     fn split(&self, known: &mut Known) -> Result<ArrayRef> {
-        let mut builder = ListBuilder::new(StringViewBuilder::new()).with_field(item());
-        let texts = &self.texts;
-        for row in 0..self.count {
-            if self.is_null(row) {
-                builder.append(false);
-                continue;
-            }
-            let (text, flags) = (texts.value(row), self.text(0, row));
-            let compiled = self.compiled(known, row, flags, "")?;
+        self.lists(known, |text, compiled, parts| {
             if compiled.is_global {
                 return plan_err!(
                     "{} does not take the flag g: it splits at all matches",
                     self.name
                 );
             }
-            let (parts, mut done) = (builder.values(), 0);
+            let mut done = 0;
             compiled.each(text, 0, |_, (from, to)| {
                 // An empty match splits nothing at the ends of the text or of another part.
                 if from != to || done < from && from < text.len() {
@@ -459,9 +445,8 @@ impl Rows {
                 Ok(true)
             })?;
             parts.append_value(&text[done..]);
-            builder.append(true);
-        }
-        Ok(Arc::new(builder.finish()))
+            Ok(true)
+        })
     }
 }
 
