@@ -9,6 +9,7 @@ use datafusion::sql::sqlparser::ast::{
 use datafusion::sql::sqlparser::parser::Parser;
 
 use super::dialect::QueryDialect;
+use super::own_exprs::visit_own_exprs;
 
 /// Returns the FROM of one relation.
 pub(crate) fn from_one(relation: TableFactor) -> Vec<TableWithJoins> {
@@ -60,50 +61,47 @@ pub(crate) fn item_expr(item: &SelectItem) -> Option<&Expr> {
 /// Returns the grouping keys of an item: itself if there is a column and no aggregate in it, and
 /// else the columns outside of its aggregates.
 pub(crate) fn keys_of(expr: &Expr, is_aggregate: &dyn Fn(&str) -> bool) -> Vec<Expr> {
-    let mut finder = Finder::new(is_aggregate);
+    let mut finder = Finder { is_aggregate, inside: 0, queries: 0, columns: Vec::new() };
     // The visitor never breaks off.
     let _: ControlFlow<()> = expr.visit(&mut finder);
     if finder.columns.is_empty() {
         return Vec::new();
     }
-    if finder.has_aggregate || finder.has_window { finder.columns } else { vec![expr.clone()] }
+    match contains_aggregate(expr, is_aggregate) || contains_window(expr) {
+        true => finder.columns,
+        false => vec![expr.clone()],
+    }
 }
 
 /// Returns true if an aggregate is called in an expression, but not in its subqueries.
 pub(crate) fn contains_aggregate(expr: &Expr, is_aggregate: &dyn Fn(&str) -> bool) -> bool {
-    let mut finder = Finder::new(is_aggregate);
-    // The visitor never breaks off.
-    let _: ControlFlow<()> = expr.visit(&mut finder);
-    finder.has_aggregate
+    contains_call(expr, |call| is_aggregate_call(call, is_aggregate))
 }
 
 /// Returns true if a window function is called in an expression, but not in its subqueries.
 pub(crate) fn contains_window(expr: &Expr) -> bool {
-    let is_none = |_: &str| false;
-    let mut finder = Finder::new(&is_none);
-    // The visitor never breaks off.
-    let _: ControlFlow<()> = expr.visit(&mut finder);
-    finder.has_window
+    contains_call(expr, |call| call.over.is_some())
 }
 
-/// Finds aggregates, windows, and columns outside of aggregates, but not those of subqueries.
+fn contains_call(expr: &Expr, is_it: impl Fn(&Function) -> bool) -> bool {
+    let found = visit_own_exprs(expr, |part| match part {
+        Expr::Function(call) if is_it(call) => ControlFlow::Break(()),
+        _ => ControlFlow::Continue(()),
+    });
+    found.is_break()
+}
+
+/// Finds columns outside of aggregates and subqueries.
 struct Finder<'a> {
     is_aggregate: &'a dyn Fn(&str) -> bool,
-    /// The number of open aggregates and subqueries.
+    /// The number of open aggregates.
     inside: usize,
+    /// The number of open subqueries.
     queries: usize,
-    has_aggregate: bool,
-    has_window: bool,
     columns: Vec<Expr>,
 }
 
-impl<'a> Finder<'a> {
-    fn new(is_aggregate: &'a dyn Fn(&str) -> bool) -> Finder<'a> {
-        let (has_aggregate, has_window) = (false, false);
-        let columns = Vec::new();
-        Finder { is_aggregate, inside: 0, queries: 0, has_aggregate, has_window, columns }
-    }
-
+impl Finder<'_> {
     fn opens(&self, expr: &Expr) -> bool {
         match expr {
             Expr::Function(function) => is_aggregate_call(function, self.is_aggregate),
@@ -129,12 +127,7 @@ impl Visitor for Finder<'_> {
         if self.queries > 0 {
             return ControlFlow::Continue(());
         }
-        if self.opens(expr) {
-            self.inside += 1;
-            self.has_aggregate = true;
-        } else if let Expr::Function(Function { over: Some(_), .. }) = expr {
-            self.has_window = true;
-        }
+        self.inside += usize::from(self.opens(expr));
         let is_column = matches!(expr, Expr::Identifier(_) | Expr::CompoundIdentifier(_));
         if is_column && self.inside == 0 && !self.columns.contains(expr) {
             self.columns.push(expr.clone());

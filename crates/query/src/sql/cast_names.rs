@@ -9,7 +9,6 @@
 //!
 //! Not here: casts in calls of aggregates (`types::aggregate_cast_names`).
 
-use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use datafusion::arrow::datatypes::{DataType, FieldRef};
@@ -21,11 +20,11 @@ use datafusion::logical_expr::{
 };
 use datafusion::sql::sqlparser::ast::{
     CastKind, Expr as SqlExpr, GroupByExpr, OrderByKind, Query, Select, SelectItem, Value, Values,
-    VisitMut, VisitorMut,
 };
 
 use crate::names::{COLUMN_KEY, NAME_KEY};
 use crate::sql::call::call_of;
+use crate::sql::own_exprs::change_own_exprs;
 
 /// The prefixes of the functions' names, for CAST and TRY_CAST.
 const PREFIXES: [&str; 2] = ["cast to ", "try cast to "];
@@ -35,114 +34,66 @@ const VALUE: &str = "value of a subquery";
 
 /// Names the casts of a SELECT that groups its rows (cast_names-1).
 pub(crate) fn name_casts_of_groups(select: &mut Select) {
-    let mut namer = Namer { everywhere: true, queries: 0 };
-    visit_items(select, &mut namer);
-    // The visitor never breaks off, here and below.
+    change_items(select, name_cast);
     if let GroupByExpr::Expressions(keys, _) = &mut select.group_by {
-        let _: ControlFlow<()> = keys.visit(&mut namer);
+        change_own_exprs(keys, name_cast);
     }
-    let _: ControlFlow<()> = select.having.visit(&mut namer);
-    let _: ControlFlow<()> = select.qualify.visit(&mut namer);
+    change_own_exprs(&mut select.having, name_cast);
+    change_own_exprs(&mut select.qualify, name_cast);
 }
 
 /// Names the casts in the ORDER BY of a query that groups its rows.
 pub(crate) fn name_casts_of_order(query: &mut Query) {
-    let mut namer = Namer { everywhere: true, queries: 0 };
     let Some(order) = &mut query.order_by else { return };
     if let OrderByKind::Expressions(keys) = &mut order.kind {
-        let _: ControlFlow<()> = keys.visit(&mut namer);
+        change_own_exprs(keys, name_cast);
     }
 }
 
 /// Names the casts in the calls of window functions of a SELECT (cast_names-1).
 pub(crate) fn name_casts_of_windows(select: &mut Select) {
-    visit_items(select, &mut Namer { everywhere: false, queries: 0 });
+    change_items(select, |expr| {
+        if let SqlExpr::Function(call) = expr
+            && call.over.is_some()
+        {
+            change_own_exprs(&mut call.args, name_cast);
+            change_own_exprs(&mut call.over, name_cast);
+            change_own_exprs(&mut call.filter, name_cast);
+        }
+    });
 }
 
 /// Puts the subqueries in rows of VALUES in calls (cast_names-2).
 pub(crate) fn name_subqueries_of_rows(values: &mut Values) {
-    struct Rows {
-        queries: usize,
-    }
-
-    impl VisitorMut for Rows {
-        type Break = ();
-
-        fn pre_visit_query(&mut self, _: &mut Query) -> ControlFlow<()> {
-            self.queries += 1;
-            ControlFlow::Continue(())
+    change_own_exprs(values, |expr| {
+        if matches!(expr, SqlExpr::Subquery(_)) {
+            name_expr(expr, VALUE);
         }
-
-        fn post_visit_query(&mut self, _: &mut Query) -> ControlFlow<()> {
-            self.queries -= 1;
-            ControlFlow::Continue(())
-        }
-
-        fn post_visit_expr(&mut self, expr: &mut SqlExpr) -> ControlFlow<()> {
-            if self.queries == 0 && matches!(expr, SqlExpr::Subquery(_)) {
-                let null = SqlExpr::Value(Value::Null.into());
-                let subquery = std::mem::replace(expr, null);
-                *expr = call_of(VALUE, [subquery]);
-            }
-            ControlFlow::Continue(())
-        }
-    }
-
-    // The visitor never breaks off.
-    let _: ControlFlow<()> = values.visit(&mut Rows { queries: 0 });
+    });
 }
 
-fn visit_items(select: &mut Select, namer: &mut Namer) {
+fn change_items(select: &mut Select, change: fn(&mut SqlExpr)) {
     for item in &mut select.projection {
         if let SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } = item {
-            let _: ControlFlow<()> = expr.visit(namer);
+            change_own_exprs(expr, change);
         }
     }
 }
 
-struct Namer {
-    /// False for casts in calls of window functions only.
-    everywhere: bool,
-    /// The number of open subqueries: their casts are not named.
-    queries: usize,
+fn name_cast(expr: &mut SqlExpr) {
+    if let SqlExpr::Cast { kind, data_type, .. } = expr {
+        let is_try = matches!(kind, CastKind::TryCast | CastKind::SafeCast);
+        let prefix = PREFIXES[usize::from(is_try)];
+        let name = format!("{prefix}{}", data_type.to_string().to_lowercase());
+        name_expr(expr, &name);
+    }
 }
 
-impl VisitorMut for Namer {
-    type Break = ();
-
-    fn pre_visit_query(&mut self, _: &mut Query) -> ControlFlow<()> {
-        self.queries += 1;
-        ControlFlow::Continue(())
-    }
-
-    fn post_visit_query(&mut self, _: &mut Query) -> ControlFlow<()> {
-        self.queries -= 1;
-        ControlFlow::Continue(())
-    }
-
-    fn post_visit_expr(&mut self, expr: &mut SqlExpr) -> ControlFlow<()> {
-        if self.queries > 0 {
-            return ControlFlow::Continue(());
-        }
-        match expr {
-            SqlExpr::Cast { kind, data_type, .. } if self.everywhere => {
-                let is_try = matches!(kind, CastKind::TryCast | CastKind::SafeCast);
-                let prefix = PREFIXES[usize::from(is_try)];
-                let name = format!("{prefix}{}", data_type.to_string().to_lowercase());
-                let null = SqlExpr::Value(Value::Null.into());
-                let cast = std::mem::replace(expr, null);
-                *expr = call_of(&name, [cast]);
-            }
-            SqlExpr::Function(call) if call.over.is_some() && !self.everywhere => {
-                let mut namer = Namer { everywhere: true, queries: 0 };
-                let _: ControlFlow<()> = call.args.visit(&mut namer);
-                let _: ControlFlow<()> = call.over.visit(&mut namer);
-                let _: ControlFlow<()> = call.filter.visit(&mut namer);
-            }
-            _ => {}
-        }
-        ControlFlow::Continue(())
-    }
+/// Puts an expression in a call of the function with this name.
+fn name_expr(expr: &mut SqlExpr, name: &str) {
+    let null = SqlExpr::Value(Value::Null.into());
+    let named = std::mem::replace(expr, null);
+    *expr = call_of(name, [named]);
 }
 
 /// Returns the function with this name of a cast.

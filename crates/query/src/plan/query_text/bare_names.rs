@@ -5,13 +5,12 @@
 //!
 //! The last part of the name stays as written, as do the names of the columns.
 
-use std::ops::ControlFlow;
-
 use datafusion::sql::sqlparser::ast::{
-    Expr, FunctionArg, FunctionArgExpr, FunctionArguments, ObjectName, ObjectNamePart, Query,
-    Select, SelectItem, SelectItemQualifiedWildcardKind, TableAlias, TableFactor, TableWithJoins,
-    VisitMut, VisitorMut,
+    Expr, FunctionArg, FunctionArgExpr, FunctionArguments, ObjectName, ObjectNamePart, Select,
+    SelectItem, SelectItemQualifiedWildcardKind, TableAlias, TableFactor, TableWithJoins,
 };
+
+use crate::sql::own_exprs::change_own_exprs;
 
 /// Qualifies the wildcards of a SELECT, those of `count(t.*)` too (bare_names-1).
 pub(super) fn qualify_wildcards(select: &mut Select) {
@@ -27,7 +26,18 @@ pub(super) fn qualify_wildcards(select: &mut Select) {
             names.qualify(of);
         }
     }
-    let ControlFlow::Continue(()) = select.visit(&mut Calls { names, depth: 0 });
+    // A subquery has a FROM of its own.
+    change_own_exprs(select, |expr| {
+        if let Expr::Function(call) = expr
+            && let FunctionArguments::List(list) = &mut call.args
+        {
+            for arg in &mut list.args {
+                if let FunctionArg::Unnamed(FunctionArgExpr::QualifiedWildcard(of)) = arg {
+                    names.qualify(of);
+                }
+            }
+        }
+    });
 }
 
 /// The names of the tables in a FROM.
@@ -86,41 +96,6 @@ pub(super) fn alias_of(factor: &TableFactor) -> Option<&TableAlias> {
         | TableFactor::UNNEST { alias, .. }
         | TableFactor::NestedJoin { alias, .. } => alias.as_ref(),
         _ => None,
-    }
-}
-
-/// Qualifies the arguments of calls, but not those in subqueries, which have a FROM of their own.
-struct Calls {
-    names: Names,
-    /// The number of subqueries around the expression.
-    depth: usize,
-}
-
-impl VisitorMut for Calls {
-    type Break = std::convert::Infallible;
-
-    fn pre_visit_query(&mut self, _query: &mut Query) -> ControlFlow<Self::Break> {
-        self.depth += 1;
-        ControlFlow::Continue(())
-    }
-
-    fn post_visit_query(&mut self, _query: &mut Query) -> ControlFlow<Self::Break> {
-        self.depth -= 1;
-        ControlFlow::Continue(())
-    }
-
-    fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<Self::Break> {
-        if self.depth == 0
-            && let Expr::Function(call) = expr
-            && let FunctionArguments::List(list) = &mut call.args
-        {
-            for arg in &mut list.args {
-                if let FunctionArg::Unnamed(FunctionArgExpr::QualifiedWildcard(of)) = arg {
-                    self.names.qualify(of);
-                }
-            }
-        }
-        ControlFlow::Continue(())
     }
 }
 

@@ -8,12 +8,13 @@ use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::helpers::attached_token::AttachedToken;
 use datafusion::sql::sqlparser::ast::{
-    Expr, Ident, Query, SelectItem, SetExpr, SetOperator, SetQuantifier, Values, Visit, Visitor,
+    Expr, Ident, Query, SelectItem, SetExpr, SetOperator, SetQuantifier, Values,
 };
 
 use super::size::PARTS_MAX;
 use crate::error::{Error, SyntaxError};
 use crate::sql::blocks::{is_default, select_everything};
+use crate::sql::own_exprs::visit_own_exprs;
 
 /// Writes out the rows of a query that is VALUES of columns (outer_values-1). `written` is the
 /// number of such rows in the statement.
@@ -61,34 +62,9 @@ fn row_of(exprs: Vec<Expr>) -> SetExpr {
 fn reads_columns(values: &Values) -> bool {
     let has_default = values.rows.iter().any(|row| row.iter().any(is_default));
     let are_equal = values.rows.windows(2).all(|rows| rows[0].len() == rows[1].len());
-    !has_default && are_equal && values.visit(&mut Columns { queries: 0 }).is_break()
-}
-
-/// Breaks off at a column.
-struct Columns {
-    /// The number of open subqueries.
-    queries: usize,
-}
-
-impl Visitor for Columns {
-    type Break = ();
-
-    fn pre_visit_query(&mut self, _: &Query) -> ControlFlow<()> {
-        self.queries += 1;
-        ControlFlow::Continue(())
-    }
-
-    fn post_visit_query(&mut self, _: &Query) -> ControlFlow<()> {
-        self.queries -= 1;
-        ControlFlow::Continue(())
-    }
-
-    fn pre_visit_expr(&mut self, expr: &Expr) -> ControlFlow<()> {
-        match expr {
-            Expr::Identifier(_) | Expr::CompoundIdentifier(_) if self.queries == 0 => {
-                ControlFlow::Break(())
-            }
-            _ => ControlFlow::Continue(()),
-        }
-    }
+    let reads = |part: &Expr| match part {
+        Expr::Identifier(_) | Expr::CompoundIdentifier(_) => ControlFlow::Break(()),
+        _ => ControlFlow::Continue(()),
+    };
+    !has_default && are_equal && visit_own_exprs(values, reads).is_break()
 }
