@@ -18,9 +18,7 @@ pub(crate) mod extremes;
 use std::fmt::Write as _;
 use std::sync::Arc;
 
-use arrow::array::{
-    Array, ArrayRef, ArrowPrimitiveType, AsArray, BinaryViewArray, StringViewArray,
-};
+use arrow::array::{Array, ArrayAccessor, ArrayRef, ArrowPrimitiveType, AsArray};
 use arrow::buffer::NullBuffer;
 use arrow::datatypes::{
     DataType, Date32Type, Date64Type, Decimal32Type, Decimal64Type, Decimal128Type, Decimal256Type,
@@ -197,35 +195,16 @@ fn bytes_or_other<'a>(
     array: &'a dyn Array,
 ) -> Result<ValueFormatter<'a>, ArrowError> {
     Ok(match array.data_type() {
-        DataType::Utf8 => {
-            let values = array.as_string::<i32>();
-            Box::new(|row, text| text.push_str(values.value(row)))
+        DataType::Utf8 => texts(array.as_string::<i32>()),
+        DataType::LargeUtf8 => texts(array.as_string::<i64>()),
+        DataType::Utf8View => texts(array.as_string_view()),
+        DataType::Binary => bytes(array.as_binary::<i32>(), push_bytes),
+        DataType::LargeBinary => bytes(array.as_binary::<i64>(), push_bytes),
+        DataType::BinaryView => bytes(array.as_binary_view(), push_bytes),
+        DataType::FixedSizeBinary(_) if tidegate_type(field) == Some("uuid") => {
+            bytes(array.as_fixed_size_binary(), push_uuid)
         }
-        DataType::LargeUtf8 => {
-            let values = array.as_string::<i64>();
-            Box::new(|row, text| text.push_str(values.value(row)))
-        }
-        DataType::Utf8View => {
-            let values: &StringViewArray = array.as_string_view();
-            Box::new(|row, text| text.push_str(values.value(row)))
-        }
-        DataType::Binary => {
-            let values = array.as_binary::<i32>();
-            Box::new(|row, text| push_bytes(values.value(row), text))
-        }
-        DataType::LargeBinary => {
-            let values = array.as_binary::<i64>();
-            Box::new(|row, text| push_bytes(values.value(row), text))
-        }
-        DataType::BinaryView => {
-            let values: &BinaryViewArray = array.as_binary_view();
-            Box::new(|row, text| push_bytes(values.value(row), text))
-        }
-        DataType::FixedSizeBinary(_) => {
-            let values = array.as_fixed_size_binary();
-            let push = if tidegate_type(field) == Some("uuid") { push_uuid } else { push_bytes };
-            Box::new(move |row, text| push(values.value(row), text))
-        }
+        DataType::FixedSizeBinary(_) => bytes(array.as_fixed_size_binary(), push_bytes),
         _ => {
             // What only expressions give: maps and unions.
             static OPTIONS: FormatOptions<'static> = FormatOptions::new();
@@ -235,6 +214,19 @@ fn bytes_or_other<'a>(
             })
         }
     })
+}
+
+/// Texts in any layout.
+fn texts<'a>(values: impl ArrayAccessor<Item = &'a str> + 'a) -> ValueFormatter<'a> {
+    Box::new(move |row, text| text.push_str(values.value(row)))
+}
+
+/// Bytes in any layout.
+fn bytes<'a>(
+    values: impl ArrayAccessor<Item = &'a [u8]> + 'a,
+    push: fn(&[u8], &mut String),
+) -> ValueFormatter<'a> {
+    Box::new(move |row, text| push(values.value(row), text))
 }
 
 fn integer<T>(array: &dyn Array) -> ValueFormatter<'_>

@@ -20,7 +20,7 @@ mod list;
 mod text;
 mod casts;
 
-use arrow::array::{Array, ArrayRef, AsArray, PrimitiveArray, RecordBatch};
+use arrow::array::{Array, ArrayAccessor, ArrayRef, AsArray, PrimitiveArray, RecordBatch};
 use arrow::buffer::NullBuffer;
 use arrow::datatypes::{
     ArrowPrimitiveType, DataType, Date32Type, Date64Type, Decimal128Type, Decimal256Type, Field,
@@ -291,10 +291,7 @@ fn binary<'a>(field: &'a Field, array: &'a dyn Array) -> Result<Put<'a>, ArrowEr
             bytes.put_i32(interval.months);
         }),
         DataType::Binary | DataType::LargeBinary | DataType::BinaryView => bytes_of(array),
-        DataType::FixedSizeBinary(_) => {
-            let values = array.as_fixed_size_binary();
-            Box::new(|row, bytes| bytes.put_slice(values.value(row)))
-        }
+        DataType::FixedSizeBinary(_) => slices(array.as_fixed_size_binary()),
         // A list of a type without arrays is text.
         DataType::List(_) | DataType::LargeList(_) if type_of(field).0 == TEXT => {
             text::writer(field, array, Format::Text)?
@@ -421,19 +418,17 @@ fn intervals<'a>(
 
 fn bytes_of(array: &dyn Array) -> Put<'_> {
     match array.data_type() {
-        DataType::Binary => {
-            let values = array.as_binary::<i32>();
-            Box::new(|row, bytes| bytes.put_slice(values.value(row)))
-        }
-        DataType::LargeBinary => {
-            let values = array.as_binary::<i64>();
-            Box::new(|row, bytes| bytes.put_slice(values.value(row)))
-        }
-        _ => {
-            let values = array.as_binary_view();
-            Box::new(|row, bytes| bytes.put_slice(values.value(row)))
-        }
+        DataType::Binary => slices(array.as_binary::<i32>()),
+        DataType::LargeBinary => slices(array.as_binary::<i64>()),
+        _ => slices(array.as_binary_view()),
     }
+}
+
+/// Writes texts or bytes as they are, in any layout.
+fn slices<'a, V: AsRef<[u8]> + ?Sized + 'a>(
+    values: impl ArrayAccessor<Item = &'a V> + 'a,
+) -> Put<'a> {
+    Box::new(move |row, bytes| bytes.put_slice(values.value(row).as_ref()))
 }
 
 /// Writes the text of `value_text`, for types that only expressions return.

@@ -6,8 +6,8 @@
 
 use std::fmt::Write as _;
 
-use arrow::array::{Array, ArrayRef, AsArray};
-use arrow::datatypes::{DataType, Field};
+use arrow::array::{Array, ArrayRef, AsArray, OffsetSizeTrait};
+use arrow::datatypes::{ArrowNativeType, DataType, Field};
 use arrow::error::ArrowError;
 
 use super::{Column, Shape, ValueFormatter};
@@ -20,26 +20,12 @@ pub(crate) fn nested<'a>(array: &'a dyn Array) -> Result<ValueFormatter<'a>, Arr
             let columns = columns_of(fields, array.as_struct().columns())?;
             Ok(Box::new(move |row, text| push_object(&keys, &columns, row, text)))
         }
-        DataType::List(field) => {
-            let lists = array.as_list::<i32>();
-            let values = Column::new(field, lists.values())?;
-            Ok(Box::new(move |row, text| {
-                let ends = &lists.value_offsets()[row..row + 2];
-                push_list(&values, index(ends[0])..index(ends[1]), text);
-            }))
-        }
-        DataType::LargeList(field) => {
-            let lists = array.as_list::<i64>();
-            let values = Column::new(field, lists.values())?;
-            Ok(Box::new(move |row, text| {
-                let ends = &lists.value_offsets()[row..row + 2];
-                push_list(&values, index(ends[0])..index(ends[1]), text);
-            }))
-        }
+        DataType::List(field) => lists::<i32>(field, array),
+        DataType::LargeList(field) => lists::<i64>(field, array),
         DataType::FixedSizeList(field, _) => {
             let lists = array.as_fixed_size_list();
             let values = Column::new(field, lists.values())?;
-            let width = index(lists.value_length());
+            let width = lists.value_length().as_usize();
             Ok(Box::new(move |row, text| push_list(&values, row * width..(row + 1) * width, text)))
         }
         other => Err(ArrowError::NotYetImplemented(format!("{other} as JSON"))),
@@ -58,8 +44,16 @@ pub fn columns_of<'a>(
     pairs.map(|(field, array): (&std::sync::Arc<Field>, _)| Column::new(field, array)).collect()
 }
 
-fn index(offset: impl TryInto<usize>) -> usize {
-    offset.try_into().ok().expect("offsets of Arrow are positions in memory")
+fn lists<'a, O: OffsetSizeTrait>(
+    field: &Field,
+    array: &'a dyn Array,
+) -> Result<ValueFormatter<'a>, ArrowError> {
+    let lists = array.as_list::<O>();
+    let values = Column::new(field, lists.values())?;
+    Ok(Box::new(move |row, text| {
+        let ends = &lists.value_offsets()[row..row + 2];
+        push_list(&values, ends[0].as_usize()..ends[1].as_usize(), text);
+    }))
 }
 
 fn push_list(values: &Column<'_>, range: std::ops::Range<usize>, text: &mut String) {

@@ -13,7 +13,7 @@ use bytes::{BufMut, BytesMut};
 use tidegate_model::time::CivilDate;
 use tidegate_query::IntervalText;
 
-use super::{Format, Interval, Put, bytes_of, instants, intervals, lists, other, with};
+use super::{Format, Interval, Put, bytes_of, instants, intervals, lists, other, slices, with};
 use crate::pg::types::{digits, per_second};
 use crate::value_text::{
     Style, decimal_text, push_date, push_float, push_fraction, push_hex, push_instant,
@@ -90,29 +90,14 @@ pub(super) fn writer<'a>(
             intervals(array, *unit, push_iso_interval)
         }
         DataType::Interval(unit) => intervals(array, *unit, push_interval),
-        DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => texts(array),
+        DataType::Utf8 => slices(array.as_string::<i32>()),
+        DataType::LargeUtf8 => slices(array.as_string::<i64>()),
+        DataType::Utf8View => slices(array.as_string_view()),
         DataType::Binary | DataType::LargeBinary | DataType::BinaryView => hex_of(array),
         DataType::FixedSizeBinary(_) => fixed(array, named == Some("uuid")),
         DataType::List(_) | DataType::LargeList(_) => lists(field, array, format)?,
         _ => other(field, array)?,
     })
-}
-
-fn texts(array: &dyn Array) -> Put<'_> {
-    match array.data_type() {
-        DataType::Utf8 => {
-            let values = array.as_string::<i32>();
-            Box::new(|row, bytes| bytes.put_slice(values.value(row).as_bytes()))
-        }
-        DataType::LargeUtf8 => {
-            let values = array.as_string::<i64>();
-            Box::new(|row, bytes| bytes.put_slice(values.value(row).as_bytes()))
-        }
-        _ => {
-            let values = array.as_string_view();
-            Box::new(|row, bytes| bytes.put_slice(values.value(row).as_bytes()))
-        }
-    }
 }
 
 fn fixed(array: &dyn Array, is_uuid: bool) -> Put<'_> {
