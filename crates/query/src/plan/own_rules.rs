@@ -42,11 +42,14 @@ impl OptimizerRule for LogicalRule {
     }
 }
 
+/// A rewriting of a physical plan.
+type RewritePlan = fn(Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>>;
+
 /// A rule that rewrites a physical plan, whose columns it keeps.
 #[derive(Debug)]
 pub(super) struct PhysicalRule {
     pub(super) name: &'static str,
-    pub(super) rewrite: fn(Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>>,
+    pub(super) rewrite: RewritePlan,
 }
 
 impl PhysicalOptimizerRule for PhysicalRule {

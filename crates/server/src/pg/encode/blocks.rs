@@ -22,7 +22,7 @@ use arrow::datatypes::{
 use bytes::BufMut;
 use tidegate_model::time::CivilDate;
 
-use super::{DAYS_TO_2000, Format, MICROS_TO_2000, Room, RowStopped, micros};
+use super::{Format, Room, RowStopped, day, instant};
 use crate::pg::types::{PG_TYPE_KEY, digits, per_second};
 use crate::value_text::{Style, push_date, push_float, push_fraction, tidegate_type, two_digits};
 
@@ -45,7 +45,7 @@ const NULL_LENGTH: [u8; LENGTH_BYTES] = (-1_i32).to_be_bytes();
 #[derive(Clone, Copy)]
 struct Cell {
     bytes: [u8; CELL_BYTES],
-    /// The bytes that are used; more than there are if the value is too long.
+    /// The bytes that are used; more than there are if the value cannot be in a cell.
     used: usize,
 }
 
@@ -64,6 +64,15 @@ impl Cell {
         self.bytes[..LENGTH_BYTES].copy_from_slice(&length.to_be_bytes());
         self.bytes[LENGTH_BYTES..LENGTH_BYTES + N].copy_from_slice(&value);
         self.used = LENGTH_BYTES + N;
+    }
+
+    /// Replaces the value by a time; one that the format does not have is refused by `RowWriter`.
+    #[inline]
+    fn set_time<const N: usize>(&mut self, value: Option<[u8; N]>) {
+        match value {
+            Some(value) => self.set(value),
+            None => self.used = usize::MAX,
+        }
     }
 
     /// Writes the length of the text that was written.
@@ -180,7 +189,7 @@ impl<'a> BlockWriter<'a> {
 }
 
 /// Writes the cells of rows; returns the most bytes that their messages have, `None` if these are
-/// too many or a value is longer than its cell.
+/// too many or a value cannot be in a cell.
 fn fill(
     columns: &[Column<'_>],
     rows: &Range<usize>,
@@ -364,20 +373,20 @@ fn binary_cells(array: &dyn Array) -> Option<Fill<'_>> {
         DataType::Int64 => cells::<Int64Type>(array, |v, cell| cell.set(v.to_be_bytes())),
         DataType::Float32 => cells::<Float32Type>(array, |v, cell| cell.set(v.to_be_bytes())),
         DataType::Float64 => cells::<Float64Type>(array, |v, cell| cell.set(v.to_be_bytes())),
-        DataType::Date32 => cells::<Date32Type>(array, |v, cell| {
-            cell.set(v.saturating_sub(DAYS_TO_2000).to_be_bytes());
-        }),
-        DataType::Timestamp(unit, _) => {
-            let unit = *unit;
-            let put = move |value, cell: &mut Cell| {
-                cell.set(micros(unit, value).saturating_sub(MICROS_TO_2000).to_be_bytes());
-            };
-            match unit {
-                TimeUnit::Second => cells::<TimestampSecondType>(array, put),
-                TimeUnit::Millisecond => cells::<TimestampMillisecondType>(array, put),
-                TimeUnit::Microsecond => cells::<TimestampMicrosecondType>(array, put),
-                TimeUnit::Nanosecond => cells::<TimestampNanosecondType>(array, put),
-            }
+        DataType::Date32 => cells::<Date32Type>(array, |v, cell| cell.set_time(day(v))),
+        DataType::Timestamp(TimeUnit::Second, _) => {
+            cells::<TimestampSecondType>(array, |v, cell| cell.set_time(instant(1_000_000, v)))
+        }
+        DataType::Timestamp(TimeUnit::Millisecond, _) => {
+            cells::<TimestampMillisecondType>(array, |v, cell| cell.set_time(instant(1_000, v)))
+        }
+        DataType::Timestamp(TimeUnit::Microsecond, _) => {
+            cells::<TimestampMicrosecondType>(array, |v, cell| cell.set_time(instant(1, v)))
+        }
+        DataType::Timestamp(TimeUnit::Nanosecond, _) => {
+            cells::<TimestampNanosecondType>(array, |v, cell| {
+                cell.set_time(instant(1, v.div_euclid(1_000)));
+            })
         }
         _ => return None,
     })
@@ -554,29 +563,40 @@ mod tests {
         ]
     }
 
+    /// Rows in a format, up to one that is refused.
+    type Rows = (Vec<u8>, Option<RowStopped>);
+
     /// Returns rows as `RowWriter` and as `BatchWriter` write them.
-    fn both(columns: Vec<(&str, ArrayRef)>, format: Format) -> [Vec<u8>; 2] {
-        let batch = RecordBatch::try_from_iter_with_nullable(
-            columns.into_iter().map(|(name, array)| (name, array, true)),
-        );
-        let batch = batch.unwrap();
+    fn both(columns: Vec<(&str, ArrayRef)>, format: Format) -> [Rows; 2] {
+        let columns = columns.into_iter().map(|(name, array)| (name, array, true));
+        let batch = RecordBatch::try_from_iter_with_nullable(columns).unwrap();
         let (schema, arrays) = (batch.schema(), arrays(&batch).unwrap());
         let formats = vec![format; arrays.len()];
-        let mut guard = Guard::new(reservation(1 << 30), &CancelHandle::default());
-        let (mut by_row, mut by_block) = (BytesMut::new(), BytesMut::new());
-        let writer = RowWriter::new(&schema, &arrays, &formats).unwrap();
-        let mut room = Room::new(&mut by_row, &mut guard);
-        for row in 0..batch.num_rows() {
-            writer.push(row, &mut room).unwrap();
-        }
-        let mut room = Room::new(&mut by_block, &mut guard);
         let rows = batch.num_rows();
+        let writer = RowWriter::new(&schema, &arrays, &formats).unwrap();
+        let by_row = written(rows, |row, room| writer.push(row, room).map(|()| row + 1));
         let mut writer = BatchWriter::new(&schema, &arrays, &formats, rows).unwrap();
+        let by_block =
+            written(rows, |row, room| writer.push(row..rows, room).map(|written| row + written));
+        [by_row, by_block]
+    }
+
+    /// Returns what `push` writes; it returns the next row.
+    fn written(
+        rows: usize,
+        mut push: impl FnMut(usize, &mut Room<'_>) -> Result<usize, RowStopped>,
+    ) -> Rows {
+        let mut guard = Guard::new(reservation(1 << 30), &CancelHandle::default());
+        let mut bytes = BytesMut::new();
+        let mut room = Room::new(&mut bytes, &mut guard);
         let mut next = 0;
         while next < rows {
-            next += writer.push(next..rows, &mut room).unwrap();
+            match push(next, &mut room) {
+                Ok(row) => next = row,
+                Err(stopped) => return (bytes.to_vec(), Some(stopped)),
+            }
         }
-        [by_row.to_vec(), by_block.to_vec()]
+        (bytes.to_vec(), None)
     }
 
     proptest! {

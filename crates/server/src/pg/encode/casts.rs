@@ -158,8 +158,7 @@ mod tests {
         let writer = RowWriter::new(&schema, &arrays, &[format]).unwrap();
         let value = |row| {
             let mut bytes = BytesMut::new();
-            let reservation = Budget::new(ByteCount(0)).account().reserve(0).unwrap();
-            let mut guard = Guard::new(reservation, &CancelHandle::default());
+            let mut guard = Guard::new(reservation(0), &CancelHandle::default());
             let done = writer.push(row, &mut Room::new(&mut bytes, &mut guard));
             done.map(|()| bytes[11..].to_vec())
         };

@@ -4,9 +4,9 @@ use std::fmt::Write as _;
 
 use arrow::array::{Array, AsArray};
 use arrow::datatypes::{
-    DataType, Date32Type, Date64Type, Decimal128Type, Decimal256Type, Field, Float16Type,
-    Float32Type, Float64Type, Int8Type, Int16Type, Int32Type, Int64Type, Time64MicrosecondType,
-    TimeUnit, UInt8Type, UInt16Type, UInt32Type, UInt64Type,
+    DataType, Date32Type, Date64Type, Decimal128Type, Decimal256Type, DecimalType, Field,
+    Float16Type, Float32Type, Float64Type, Int8Type, Int16Type, Int32Type, Int64Type,
+    Time64MicrosecondType, TimeUnit, UInt8Type, UInt16Type, UInt32Type, UInt64Type,
 };
 use arrow::error::ArrowError;
 use bytes::{BufMut, BytesMut};
@@ -51,18 +51,8 @@ pub(super) fn writer<'a>(
         DataType::Float64 => with::<Float64Type>(array, |v, bytes| {
             push_float(v, Style::Postgres, bytes);
         }),
-        DataType::Decimal128(..) => {
-            let values = array.as_primitive::<Decimal128Type>();
-            Box::new(|row, bytes| {
-                bytes.put_slice(decimal_text(&values.value_as_string(row)).as_bytes());
-            })
-        }
-        DataType::Decimal256(..) => {
-            let values = array.as_primitive::<Decimal256Type>();
-            Box::new(|row, bytes| {
-                bytes.put_slice(decimal_text(&values.value_as_string(row)).as_bytes());
-            })
-        }
+        DataType::Decimal128(..) => decimals::<Decimal128Type>(array),
+        DataType::Decimal256(..) => decimals::<Decimal256Type>(array),
         DataType::Timestamp(unit, zone) => {
             let end: &'static [u8] = if zone.is_some() { b"+00" } else { b"" };
             instants(array, *unit, move |unit, value, bytes| {
@@ -98,6 +88,11 @@ pub(super) fn writer<'a>(
         DataType::List(_) | DataType::LargeList(_) => lists(field, array, format)?,
         _ => other(field, array)?,
     })
+}
+
+fn decimals<T: DecimalType>(array: &dyn Array) -> Put<'_> {
+    let values = array.as_primitive::<T>();
+    Box::new(|row, bytes| bytes.put_slice(decimal_text(&values.value_as_string(row)).as_bytes()))
 }
 
 fn fixed(array: &dyn Array, is_uuid: bool) -> Put<'_> {
