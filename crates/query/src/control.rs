@@ -45,6 +45,6 @@ mod rows;
 pub(crate) use cancel_check::with_cancel_checks;
 pub(crate) use plan_text::PlanText;
 pub(crate) use rows::{
-    OnComplete, Reader, finish_in_time, panicked, plan_spawned, run, run_inline,
+    OnComplete, Reader, finish_in_time, panicked, plan_spawned, run, run_inline, run_on_demand,
 };
 pub(crate) use turn::yield_after_turn;

@@ -43,7 +43,9 @@ use crate::answer::{Answer, Done};
 use crate::bulk::{BulkIo, NoBulk};
 use crate::cancel::CancelState;
 use crate::context::{EngineContext, StatementContext, parameter};
-use crate::control::{PlanText, Reader, finish_in_time, plan_spawned, run, with_cancel_checks};
+use crate::control::{
+    PlanText, Reader, finish_in_time, plan_spawned, run, run_on_demand, with_cancel_checks,
+};
 use crate::ddl;
 use crate::dml::{Changed, RowChanges};
 use crate::error::{Error, Result, SettingProblem};
@@ -97,12 +99,21 @@ impl Described {
     }
 }
 
+/// The moment at which a query begins to compute its rows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Start {
+    AtOnce,
+    /// When the first of them is asked for.
+    OnDemand,
+}
+
 /// A query with values for its parameters.
 struct Bound {
     sql: Arc<str>,
     parameters: Vec<Parameter>,
     /// Its cached plan, if there is one.
     cached: Option<CachedQuery>,
+    start: Start,
 }
 
 /// A statement that has begun.
@@ -245,6 +256,30 @@ impl Engine {
         parameters: &[Parameter],
         options: &StatementOptions,
     ) -> Result<Answer> {
+        self.execute_from(Start::AtOnce, sql, parameters, options).await
+    }
+
+    /// As [`execute_bound`](Self::execute_bound), for a cursor: the rows are those of this moment,
+    /// and computed when the first of them is asked for.
+    ///
+    /// # Errors
+    /// As `execute_bound`.
+    pub async fn open_cursor(
+        &self,
+        sql: &str,
+        parameters: &[Parameter],
+        options: &StatementOptions,
+    ) -> Result<Answer> {
+        self.execute_from(Start::OnDemand, sql, parameters, options).await
+    }
+
+    async fn execute_from(
+        &self,
+        start: Start,
+        sql: &str,
+        parameters: &[Parameter],
+        options: &StatementOptions,
+    ) -> Result<Answer> {
         let sql: Arc<str> = Arc::from(sql);
         let mut cached = self.lookup(&sql, parameters, &options.session);
         if let Some(quick) = cached.take_if(|cached| cached.is_quick())
@@ -266,7 +301,8 @@ impl Engine {
         ddl::check_lasting(session, &sql, &statement)?;
         ddl::check_in_transaction(session, &sql, &statement)?;
         let begun = self.begin(&sql, options);
-        let bound = Bound { sql: Arc::clone(&sql), parameters: parameters.to_vec(), cached };
+        let parameters = parameters.to_vec();
+        let bound = Bound { sql: Arc::clone(&sql), parameters, cached, start };
         let answer = self.answer(statement, bound, begun, options).await;
         self.audit(session, privilege, &sql, answer.as_ref().err());
         answer
@@ -487,14 +523,17 @@ impl Engine {
     }
 
     async fn query(&self, bound: Bound, begun: Begun) -> Result<Answer> {
-        let sql = Arc::clone(&bound.sql);
+        let (sql, start) = (Arc::clone(&bound.sql), bound.start);
         let (mut planned, context) = self.plan(bound, &begun).await?;
         begun.caller.session.note_reads(std::mem::take(&mut planned.reads));
         let Begun { stop, listing, .. } = begun;
         let plan = with_cancel_checks(Arc::clone(&planned.plan), &stop)?;
         listing.runs(&plan);
         let on_complete = self.time_recorder(&planned, Duration::ZERO);
-        let stream = run(plan, context, &stop, Reader::Client, on_complete)?;
+        let stream = match start {
+            Start::AtOnce => run(plan, context, &stop, Reader::Client, on_complete)?,
+            Start::OnDemand => run_on_demand(plan, context, &stop, on_complete),
+        };
         let stream = renamed(listing.until_the_end_of(stream), &planned.schema, sql);
         let PlannedQuery { schema, notices, designated, .. } = planned;
         Ok(Answer::Rows { schema, designated, stream, notices })
@@ -502,14 +541,14 @@ impl Engine {
 
     fn bound(&self, sql: &str, parameters: Vec<Parameter>, session: &Session) -> Bound {
         let cached = self.lookup(sql, &parameters, session);
-        Bound { sql: Arc::from(sql), parameters, cached }
+        Bound { sql: Arc::from(sql), parameters, cached, start: Start::AtOnce }
     }
 
     async fn plan(&self, bound: Bound, begun: &Begun) -> Result<(PlannedQuery, Arc<TaskContext>)> {
         let (state, context) = self.statement_state(begun);
         let (database, stop) = (Arc::clone(&self.system.database), Arc::clone(&begun.stop));
         let task = plan_spawned(begun.account(), async move {
-            let Bound { sql, parameters, cached } = bound;
+            let Bound { sql, parameters, cached, .. } = bound;
             if let Some(cached) = cached
                 && let Some(planned) = plan_cached(&state, cached, &stop).await?
             {

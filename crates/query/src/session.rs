@@ -292,6 +292,12 @@ impl Session {
         true
     }
 
+    /// Returns the number of savepoints of the open transaction.
+    #[must_use]
+    pub fn savepoint_count(&self) -> usize {
+        self.private().transaction.as_ref().map_or(0, |it| it.savepoints.len())
+    }
+
     /// Forgets a savepoint and those behind it; returns false if there is none of this name.
     #[must_use]
     pub fn release_savepoint(&self, name: &str) -> bool {

@@ -9,6 +9,9 @@
 //!   at the latest; the rest is then done on a task, as for any other query.
 //! - control_rows-2. A batch of `CHARGED_BATCH_BYTES` or more is charged to the statement until the
 //!   reader asks for the next one.
+//! - control_rows-3. A plan that runs on demand does nothing before its reader asks for rows; its
+//!   tables are those of the moment at which it was planned. A cursor that is never read costs a
+//!   plan.
 
 use std::mem;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -137,6 +140,20 @@ pub(crate) fn run_inline(
     stop.begin_wait();
     let work = Work::Inline { stream, threads: threads.clone() };
     Ok(Box::pin(Rows { schema, stop: Arc::clone(stop), work, held: None }))
+}
+
+/// The same as `run` for a client that may ask for rows much later, or never (control_rows-3).
+pub(crate) fn run_on_demand(
+    plan: Arc<dyn ExecutionPlan>,
+    context: Arc<TaskContext>,
+    stop: &Arc<CancelState>,
+    took: Option<OnComplete>,
+) -> SendableRecordBatchStream {
+    let schema = plan.schema();
+    // Until its reader comes (control-3).
+    stop.begin_wait();
+    let work = Work::Planned { plan, context, took };
+    Box::pin(Rows { schema, stop: Arc::clone(stop), work, held: None })
 }
 
 /// The error for work that has panicked on the caller's thread; the message of the panic itself is
@@ -307,6 +324,8 @@ impl Running {
 
 /// The thread or task that works on rows.
 enum Work {
+    /// None yet: its reader has not come (control_rows-3).
+    Planned { plan: Arc<dyn ExecutionPlan>, context: Arc<TaskContext>, took: Option<OnComplete> },
     /// The reader's thread.
     Inline { stream: Timed, threads: Handle },
     /// A task of its own.
@@ -325,11 +344,29 @@ struct Rows {
 }
 
 impl Rows {
+    /// Begins work that was put off (control_rows-3).
+    fn start_planned(&mut self) -> PlanResult<()> {
+        if !matches!(self.work, Work::Planned { .. }) {
+            return Ok(());
+        }
+        let Work::Planned { plan, context, took } = mem::replace(&mut self.work, Work::Over) else {
+            unreachable!("matched above")
+        };
+        self.stop.end_wait();
+        let memory = Arc::clone(context.memory_pool());
+        let stream = Timed::new(execute_stream(plan, context)?, memory, took);
+        self.work = Work::Spawned(Running::start(stream, &self.stop, Reader::Client));
+        Ok(())
+    }
+
     fn poll_batch(&mut self, context: &mut Context<'_>) -> Poll<Option<PlanResult<Batch>>> {
+        if let Err(error) = self.start_planned() {
+            return Poll::Ready(Some(Err(error)));
+        }
         let Work::Inline { stream, threads } = &mut self.work else {
             return match &mut self.work {
                 Work::Spawned(running) => running.poll_batch(context),
-                Work::Inline { .. } | Work::Over => Poll::Ready(None),
+                Work::Planned { .. } | Work::Inline { .. } | Work::Over => Poll::Ready(None),
             };
         };
         let threads = threads.clone();
@@ -617,6 +654,23 @@ mod tests {
         yield_often().await;
         let error = rows.next().await.unwrap().expect_err("the reader has the first one");
         assert!(error.to_string().contains(CONSUMER), "{error}");
+    }
+
+    #[tokio::test(flavor = "current_thread")]
+    async fn a_plan_on_demand_waits_for_its_reader() {
+        let given = Arc::new(AtomicU64::new(0));
+        let plan = Arc::new(CoalescePartitionsExec::new(Arc::new(Endless::new(&given))));
+        let stop = Arc::new(CancelState::new(Timeout::After(Duration::from_secs(30))));
+        let plan = with_cancel_checks(plan, &stop).unwrap();
+        let mut rows = run_on_demand(plan, Arc::default(), &stop, None);
+        yield_often().await;
+        assert_eq!(given.load(Relaxed), 0, "control_rows-3");
+        assert!(stop.waiting().is_some(), "control-3");
+        assert!(rows.next().await.unwrap().is_ok());
+        stop.cancel();
+        drop(rows);
+        yield_often().await;
+        assert_eq!(Arc::strong_count(&given), 1, "control-1");
     }
 
     async fn yield_often() {

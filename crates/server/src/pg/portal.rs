@@ -13,6 +13,8 @@
 //! - portal-4. Rows that may take long to write are written on a blocking thread, a part at a time,
 //!   and delay no other connection.
 //! - portal-5. A statement that is cancelled while its client requests no rows keeps none of them.
+//! - portal-6. The query of a cursor reads the tables as they are at its DECLARE, and computes no
+//!   row before the first FETCH: until then it has no permit.
 
 use std::fmt;
 use std::sync::Arc;
@@ -108,6 +110,8 @@ pub(super) struct Work {
     pub(super) parameters: Arc<[Parameter]>,
     pub(super) session: Session,
     pub(super) cancel_handle: CancelHandle,
+    /// True if its rows may be requested much later (portal-6).
+    pub(super) is_cursor: bool,
 }
 
 impl Work {
@@ -170,7 +174,12 @@ async fn execute(
     let send = async |event| sender.send(event).await.map_err(|_| Abandoned);
     let failed = |error| Event::Failed(Box::new(error));
     let options = work.options();
-    match services.engine.execute_bound(&work.sql, &work.parameters, &options).await {
+    let (engine, sql, parameters) = (&services.engine, &work.sql, &work.parameters);
+    let answer = match work.is_cursor {
+        true => engine.open_cursor(sql, parameters, &options).await,
+        false => engine.execute_bound(sql, parameters, &options).await,
+    };
+    match answer {
         Err(error) => send(failed(error)).await,
         Ok(Answer::Done { tag, notices, .. }) => send(Event::Done { tag, notices }).await,
         Ok(Answer::Rows { schema, mut stream, notices, .. }) => {

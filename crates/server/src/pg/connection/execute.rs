@@ -37,6 +37,8 @@ pub(super) struct Order {
     pub(super) before: usize,
     /// True if its text or its values take long to read (connection-5).
     pub(super) is_large: bool,
+    /// True for the query of a cursor (portal-6).
+    pub(super) is_cursor: bool,
 }
 
 /// The result of the start of a statement.
@@ -114,6 +116,7 @@ impl Connection {
             parameters: Arc::clone(&order.parameters),
             session: self.session.clone(),
             cancel_handle: CancelHandle::default(),
+            is_cursor: order.is_cursor,
         }
     }
 

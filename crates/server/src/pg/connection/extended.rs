@@ -76,7 +76,11 @@ pub(super) struct Portal {
     pub(super) formats: Vec<Format>,
     pub(super) state: State,
     pub(super) hold: Hold,
-    /// The columns that FETCH describes, also behind the last row; `None` before the first FETCH.
+    /// The number of savepoints that its transaction had when it was made: the rollback to one of
+    /// these ends it.
+    pub(super) savepoint_count: usize,
+    /// The columns that FETCH describes, also behind the last row; `None` for a portal before its
+    /// first FETCH.
     pub(super) columns: Option<KeptColumns>,
     /// The bytes that it takes until its rows come: perhaps nothing else keeps its statement.
     bytes: usize,
@@ -112,6 +116,7 @@ impl Portal {
             formats,
             state: State::Ready,
             hold: Hold::No,
+            savepoint_count: 0,
             columns: None,
             bytes,
             _reservation: reservation,
@@ -120,7 +125,8 @@ impl Portal {
 
     pub(super) fn order(&self) -> Order {
         let (sql, parameters) = (Arc::clone(&self.prepared.sql), Arc::clone(&self.values));
-        Order { sql, parameters, before: 0, is_large: LARGE_BYTES < self.bytes }
+        let is_large = LARGE_BYTES < self.bytes;
+        Order { sql, parameters, before: 0, is_large, is_cursor: false }
     }
 }
 
@@ -278,13 +284,18 @@ impl Connection {
     }
 
     /// Keeps a portal under a name (connection-3).
-    pub(super) fn keep_portal(&mut self, name: &str, portal: Portal) -> Result<(), ErrorResponse> {
+    pub(super) fn keep_portal(
+        &mut self,
+        name: &str,
+        mut portal: Portal,
+    ) -> Result<(), ErrorResponse> {
         let max = self.server.config.pg.max_prepared;
         if !self.portals.contains_key(name) && max <= self.portals.len() {
             let message = format!("a connection keeps at most {max} portals");
             return Err(ErrorResponse::new("53400", message));
         }
         self.check_room(name, portal.bytes)?;
+        portal.savepoint_count = self.session.savepoint_count();
         self.portals.insert(name.to_owned(), portal);
         Ok(())
     }

@@ -39,7 +39,8 @@ impl Connection {
             return self.command(&command, &[], None).await;
         }
         let is_large = LARGE_BYTES < sql.len();
-        let order = Order { sql, parameters: Arc::new([]), before, is_large };
+        let parameters: Arc<[Parameter]> = Arc::new([]);
+        let order = Order { sql, parameters, before, is_large, is_cursor: false };
         self.order(&order).await
     }
 
@@ -95,28 +96,9 @@ impl Connection {
             Command::Begin(access) => self.begin(*access),
             Command::Commit => self.commit().await?,
             Command::Rollback => self.roll_back(),
-            Command::Savepoint(name) => {
-                self.within_transaction("SAVEPOINT")?;
-                if !self.session.set_savepoint(name) {
-                    return Err(ErrorResponse::new("54000", "there are too many savepoints").into());
-                }
-                self.wire.writer.complete("SAVEPOINT");
-            }
-            Command::Release(name) => {
-                self.within_transaction("RELEASE SAVEPOINT")?;
-                if !self.session.release_savepoint(name) {
-                    return Err(no_savepoint(name).into());
-                }
-                self.wire.writer.complete("RELEASE");
-            }
-            Command::RollBackTo(name) => {
-                self.within_transaction("ROLLBACK TO SAVEPOINT")?;
-                if !self.session.roll_back_to(name) {
-                    return Err(no_savepoint(name).into());
-                }
-                self.status = Status::InTransaction;
-                self.wire.writer.complete("ROLLBACK");
-            }
+            Command::Savepoint(name) => self.set_savepoint(name)?,
+            Command::Release(name) => self.release_savepoint(name)?,
+            Command::RollBackTo(name) => self.roll_back_to(name)?,
             Command::SetTransaction(access) => {
                 if let Some(access) = *access {
                     self.session.set_access(access);
@@ -177,6 +159,42 @@ impl Connection {
         }
     }
 
+    fn set_savepoint(&mut self, name: &str) -> Result<(), ErrorResponse> {
+        self.within_transaction("SAVEPOINT")?;
+        if !self.session.set_savepoint(name) {
+            return Err(ErrorResponse::new("54000", "there are too many savepoints"));
+        }
+        self.wire.writer.complete("SAVEPOINT");
+        Ok(())
+    }
+
+    fn release_savepoint(&mut self, name: &str) -> Result<(), ErrorResponse> {
+        self.within_transaction("RELEASE SAVEPOINT")?;
+        if !self.session.release_savepoint(name) {
+            return Err(no_savepoint(name));
+        }
+        let count = self.session.savepoint_count();
+        for portal in self.portals.values_mut() {
+            portal.savepoint_count = portal.savepoint_count.min(count);
+        }
+        self.wire.writer.complete("RELEASE");
+        Ok(())
+    }
+
+    /// Undoes what was done since a savepoint. The portals made since then end, as their rows may
+    /// be undone; the savepoint stays.
+    fn roll_back_to(&mut self, name: &str) -> Result<(), ErrorResponse> {
+        self.within_transaction("ROLLBACK TO SAVEPOINT")?;
+        if !self.session.roll_back_to(name) {
+            return Err(no_savepoint(name));
+        }
+        let count = self.session.savepoint_count();
+        self.portals.retain(|_, portal| portal.savepoint_count < count);
+        self.status = Status::InTransaction;
+        self.wire.writer.complete("ROLLBACK");
+        Ok(())
+    }
+
     /// Begins a transaction for statements that were sent together.
     pub(super) fn begin_implicit(&mut self) {
         self.session.begin(Access::ReadWrite);
@@ -185,7 +203,7 @@ impl Connection {
 
     pub(super) async fn end_implicit(&mut self) -> Result<(), Stopped> {
         if self.is_implicit {
-            let held = self.hold_cursors().await?;
+            let held = self.hold_cursors();
             self.is_implicit = false;
             self.commit_held(&held).await?;
         }
@@ -194,7 +212,7 @@ impl Connection {
 
     async fn commit(&mut self) -> Result<(), Stopped> {
         let held = match self.status {
-            Status::InTransaction => self.hold_cursors().await?,
+            Status::InTransaction => self.hold_cursors(),
             Status::Idle | Status::Failed => Vec::new(),
         };
         self.is_implicit = false;
@@ -340,6 +358,7 @@ impl Connection {
         Ok(())
     }
 
+    /// Opens a cursor: its rows are those of this moment (portal-6).
     async fn declare(
         &mut self,
         name: &str,
@@ -362,32 +381,33 @@ impl Connection {
         let reservation = self.account.reserve(bytes_of(values)).map_err(ErrorResponse::from)?;
         let mut portal = Portal::new(&prepared, values.to_vec(), reservation, formats);
         portal.hold = hold;
+        self.begin_cursor(&mut portal).await?;
+        self.keep_columns(&mut portal).await?;
         self.keep_portal(name, portal)?;
         if !self.is_implicit && self.status == Status::Idle {
-            self.hold_cursors().await?;
+            self.hold_cursors();
         }
         self.wire.writer.complete("DECLARE CURSOR");
         Ok(())
     }
 
-    /// Begins the cursors that outlive the transaction which is about to commit: they read its
-    /// snapshot. Returns their names.
-    async fn hold_cursors(&mut self) -> Result<Vec<String>, Stopped> {
-        let is_wanted = |(_, portal): &(&String, &Portal)| portal.hold == Hold::Wanted;
-        let names: Vec<String> =
-            self.portals.iter().filter(is_wanted).map(|(name, _)| name.clone()).collect();
-        for name in &names {
-            let mut portal = self.portals.remove(name).expect("it is one of these");
-            self.begin_cursor(&mut portal).await?;
-            portal.hold = Hold::Committed;
-            self.portals.insert(name.clone(), portal);
+    /// Keeps the cursors that outlive the transaction which is about to commit. Returns their
+    /// names.
+    fn hold_cursors(&mut self) -> Vec<String> {
+        let mut names = Vec::new();
+        for (name, portal) in &mut self.portals {
+            if portal.hold == Hold::Wanted {
+                (portal.hold, portal.savepoint_count) = (Hold::Committed, 0);
+                names.push(name.clone());
+            }
         }
-        Ok(names)
+        names
     }
 
     async fn begin_cursor(&mut self, portal: &mut Portal) -> Result<(), Stopped> {
         let State::Ready = portal.state else { return Ok(()) };
-        match self.start(&portal.order()).await? {
+        let order = Order { is_cursor: true, ..portal.order() };
+        match self.start(&order).await? {
             Started::Rows(mut rows) => {
                 rows.wait();
                 portal.state = State::Rows(rows);

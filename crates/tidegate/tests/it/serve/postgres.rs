@@ -327,6 +327,71 @@ fn a_transaction_sees_what_it_changes_and_others_do_not() {
     server.stop();
 }
 
+// The query of a cursor was planned at its first FETCH: its rows had the changes that others had
+// committed since DECLARE, and a cursor FOR UPDATE had read nothing before.
+#[test]
+fn a_cursor_has_the_rows_of_its_declare() {
+    let world = World::new();
+    let server = Server::start_with(&world, &[SECRET]);
+    block_on(async {
+        let (client, other) = (connect(&server).await, connect(&server).await);
+        let create = "CREATE TABLE a (ts TIMESTAMP, n INT) TIMESTAMP(ts) PARTITION BY DAY";
+        client.simple_query(create).await.unwrap();
+        client.simple_query("INSERT INTO a VALUES ('2025', 1), ('2026', 2)").await.unwrap();
+        let declare = "DECLARE c CURSOR FOR SELECT n FROM a";
+        client.simple_query("BEGIN").await.unwrap();
+        client.simple_query(declare).await.unwrap();
+        other.simple_query("INSERT INTO a VALUES ('2027', 3)").await.unwrap();
+        other.simple_query("DELETE FROM a WHERE n = 1").await.unwrap();
+        client.simple_query("INSERT INTO a VALUES ('2028', 4)").await.unwrap();
+        assert_eq!(rows(&client, "FETCH ALL FROM c").await, ["1", "2"], "portal-6");
+        client.simple_query("ROLLBACK").await.unwrap();
+        // It has read them for a change.
+        client.simple_query("BEGIN").await.unwrap();
+        client.simple_query(&format!("{declare} FOR UPDATE")).await.unwrap();
+        other.simple_query("UPDATE a SET n = 5 WHERE n = 3").await.unwrap();
+        client.simple_query("INSERT INTO a VALUES ('2028', 4)").await.unwrap();
+        assert_eq!(code(&client, "COMMIT").await.0, "40001");
+        // DECLARE says what is wrong with its query.
+        client.simple_query("BEGIN").await.unwrap();
+        let wrong = "DECLARE c CURSOR FOR SELECT nope FROM a";
+        assert_eq!(code(&client, wrong).await, ("42703".to_owned(), Some(29)));
+        client.simple_query("ROLLBACK").await.unwrap();
+    });
+    server.stop();
+}
+
+// A cursor that has read the changes behind a savepoint would show rows that are undone.
+#[test]
+fn a_cursor_ends_with_the_savepoint_before_it() {
+    let world = World::new();
+    let server = Server::start_with(&world, &[SECRET]);
+    block_on(async {
+        let client = connect(&server).await;
+        let declare = "DECLARE c CURSOR FOR SELECT x FROM long_sequence(2)";
+        for (before, is_there) in [
+            (vec!["SAVEPOINT s", declare], false),
+            (vec![declare, "SAVEPOINT s"], true),
+            (vec!["SAVEPOINT r", declare, "SAVEPOINT s"], true),
+            (vec!["SAVEPOINT s", "SAVEPOINT r", declare, "RELEASE r"], false),
+            (vec!["SAVEPOINT r", declare, "RELEASE r", "SAVEPOINT s"], true),
+            (vec!["SAVEPOINT s", "ROLLBACK TO s", declare], false),
+        ] {
+            client.simple_query("BEGIN").await.unwrap();
+            for statement in &before {
+                client.simple_query(statement).await.unwrap();
+            }
+            client.simple_query("ROLLBACK TO s").await.unwrap();
+            match is_there {
+                true => assert_eq!(rows(&client, "FETCH 1 FROM c").await, ["1"], "{before:?}"),
+                false => assert_eq!(code(&client, "FETCH c").await.0, "34000", "{before:?}"),
+            }
+            client.simple_query("ROLLBACK").await.unwrap();
+        }
+    });
+    server.stop();
+}
+
 // Without a check at COMMIT, a transaction that had read the row before the other one committed
 // wrote its own sum over that of the other.
 #[test]
