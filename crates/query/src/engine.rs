@@ -595,8 +595,9 @@ impl Engine {
     }
 
     async fn explain(&self, bound: Bound, how: Explain, begun: &Begun) -> Result<Answer> {
-        let (PlannedQuery { plan, .. }, context) = self.plan(bound, begun).await?;
+        let (PlannedQuery { plan, reads, .. }, context) = self.plan(bound, begun).await?;
         let text = if how.analyze {
+            begun.caller.session.note_reads(reads);
             let plan = with_cancel_checks(plan, &begun.stop)?;
             begun.listing.runs(&plan);
             let mut stream = run(Arc::clone(&plan), context, &begun.stop, Reader::Writer, None)?;
