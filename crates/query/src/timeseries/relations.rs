@@ -120,7 +120,7 @@ impl ClauseRelations {
         context: &mut dyn RelationPlannerContext,
     ) -> Result<LogicalPlan> {
         if let Some(column) = alias.name.value.strip_prefix(&timestamp_prefix()) {
-            return with_timestamp(Self::inner(query, context)?, column);
+            return with_timestamp(Self::named(alias, query, context)?, column);
         }
         match clause_number(alias).and_then(|number| self.clauses.get(number)).cloned() {
             Some(RewrittenClause::Limit { position, low, high }) => {
@@ -139,8 +139,30 @@ impl ClauseRelations {
                 latest(&clause, rows, context)
             }
             Some(RewrittenClause::Sample(clause)) => sampled(self, &clause, query, context),
-            None => Self::inner(query, context),
+            None => Self::named(alias, query, context),
         }
+    }
+
+    /// Returns the plan of a query in brackets, whose columns have the names of its alias, if that
+    /// has some.
+    fn named(
+        alias: &TableAlias,
+        query: Query,
+        context: &mut dyn RelationPlannerContext,
+    ) -> Result<LogicalPlan> {
+        let plan = Self::inner(query, context)?;
+        if alias.columns.is_empty() {
+            return Ok(plan);
+        }
+        let columns = plan.schema().columns().into_iter();
+        let named = columns.zip(&alias.columns).map(|(column, given)| {
+            match column.name == given.name.value {
+                true => Expr::Column(column),
+                false => Expr::Column(column).alias(given.name.value.as_str()),
+            }
+        });
+        let named = named.collect::<Vec<_>>();
+        LogicalPlanBuilder::from(plan).project(named)?.build()
     }
 
     /// Returns a bound of LIMIT. NULL is `None`: no bound.
