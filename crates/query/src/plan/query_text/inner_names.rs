@@ -6,9 +6,9 @@
 //!   one gets a name that no statement can write, and is shown under its own. The others have the
 //!   names `x_2`, `x_3`, ... of the answer. The first one keeps its name where a clause of the
 //!   subquery reads it, unless the clause finds a column of FROM.
-//! - inner_names-3. A name alone in ORDER BY or DISTINCT ON that is the own name of an unnamed item
-//!   means this item, as its number does. In GROUP BY it means the item if no column of FROM has
-//!   the name.
+//! - inner_names-3. A name alone in ORDER BY or DISTINCT ON that is the name of an unnamed item, as
+//!   inner_names-1 has it, means this item, as its number does. In GROUP BY it means the item if no
+//!   column of FROM has the name.
 //! - inner_names-4. An item has no alias where the statement has a name in double quotes that
 //!   begins with the item's function and a bracket, such as `"count(*)"`, which is DataFusion's;
 //!   nor where an alias would hide a column from the clauses of its own SELECT.
@@ -28,7 +28,7 @@ use datafusion::sql::sqlparser::ast::{
     visit_expressions,
 };
 
-use super::item_names::{inner_name, own_name};
+use super::item_names::inner_name;
 use super::names::{give_alias, next_name};
 use crate::error::Error;
 use crate::names::hidden_name;
@@ -339,7 +339,7 @@ fn has_name(item: &SelectItem) -> bool {
     is_column(item) || !matches!(item, SelectItem::UnnamedExpr(_))
 }
 
-/// Returns the places of the unnamed items with a name of their own; `None` if it is the name of a
+/// Returns the places of the unnamed items that have this name; `None` if it is the name of a
 /// column in the list, or one given with AS. Casts of a column of the name do not count.
 fn items_called(items: &[SelectItem], name: &Ident) -> Option<Vec<usize>> {
     let mut found = Vec::new();
@@ -350,8 +350,7 @@ fn items_called(items: &[SelectItem], name: &Ident) -> Option<Vec<usize>> {
                 Some(column) if column.value == name.value => return None,
                 Some(_) => {}
                 None => {
-                    let is_it = own_name(expr).is_some_and(|own| own == name.value);
-                    if is_it && !reads(expr, &name.value) {
+                    if inner_name(expr) == name.value && !reads(expr, &name.value) {
                         found.push(at);
                     }
                 }
@@ -456,6 +455,14 @@ mod tests {
             "SELECT date_trunc('day', ts) AS \"date_trunc\" FROM t GROUP BY date_trunc",
         );
         check("SELECT lower(x) || y FROM t ORDER BY x", "SELECT lower(x) || y FROM t ORDER BY x");
+        check(
+            "SELECT x, -x FROM t UNION ALL SELECT 1, 2 ORDER BY \"?column?\"",
+            "SELECT x, -x FROM t UNION ALL SELECT 1, 2 ORDER BY 2",
+        );
+        check(
+            "SELECT x + 1, -x FROM t ORDER BY \"?column?\"",
+            "error: line 1, column 34: column `?column?` could be one of several columns",
+        );
         check(
             "SELECT count(a), count(b) FROM t ORDER BY Count",
             "error: line 1, column 43: column `count` could be one of several columns",

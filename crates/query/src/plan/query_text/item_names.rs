@@ -25,7 +25,7 @@ pub(super) fn inner_name(expr: &Expr) -> String {
 }
 
 /// Returns the name that an expression has of itself; `None` if it has none.
-pub(super) fn own_name(expr: &Expr) -> Option<String> {
+fn own_name(expr: &Expr) -> Option<String> {
     figured(expr).map(|it| it.name)
 }
 
