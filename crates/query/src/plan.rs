@@ -20,6 +20,7 @@ mod bitwise;
 mod per_row;
 mod membership;
 mod list_calls;
+mod alternatives;
 mod window_keys;
 mod known_aggregates;
 pub(crate) mod coerce;

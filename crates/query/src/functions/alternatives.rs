@@ -1,7 +1,10 @@
-//! `coalesce` of times and texts: `coalesce(max(ts), '1970-01-01')` is a time, as in PostgreSQL.
+//! `coalesce` of texts beside times, UUIDs and BINARYs: `coalesce(max(ts), '1970-01-01')` is a
+//! time, as in PostgreSQL.
 //!
 //! - Beside other types the arguments have the type that DataFusion finds.
-//! - The texts become times like all others in statements (`plan::time_texts`).
+//! - The texts become times like all others in statements (`plan::time_texts`), or values of the
+//!   other types before the statement runs (`plan::coerce`), which refuses columns of texts there.
+//! - NULL beside a UUID or a BINARY is one.
 
 use std::sync::Arc;
 
@@ -33,6 +36,14 @@ fn type_of_times(args: &[DataType]) -> Option<DataType> {
     are_times.then(|| type_union_resolution(&times)).flatten()
 }
 
+/// Returns the one type of bytes among some bytes and texts.
+fn type_of_bytes(args: &[DataType]) -> Option<DataType> {
+    let mut others = args.iter().filter(|ty| !ty.is_string() && !ty.is_null());
+    let first = others.next()?;
+    let are_bytes = matches!(first, DataType::FixedSizeBinary(_) | DataType::BinaryView);
+    (are_bytes && others.all(|ty| ty == first)).then(|| first.clone())
+}
+
 impl ScalarUDFImpl for Coalesce {
     delegate! { inner:
         fn name(&self) -> &str;
@@ -46,9 +57,11 @@ impl ScalarUDFImpl for Coalesce {
     }
 
     fn coerce_types(&self, args: &[DataType]) -> Result<Vec<DataType>> {
-        self.inner.coerce_types(args).or_else(|error| match type_of_times(args) {
-            Some(ty) => Ok(vec![ty; args.len()]),
-            None => Err(error),
+        self.inner.coerce_types(args).or_else(|error| {
+            match type_of_times(args).or_else(|| type_of_bytes(args)) {
+                Some(ty) => Ok(vec![ty; args.len()]),
+                None => Err(error),
+            }
         })
     }
 

@@ -30,11 +30,11 @@ use super::membership::{check_comparable, in_subquery, in_values};
 use super::open_parameters::with_operand_types;
 use super::query_text::{distinct_operator, is_in_operator};
 use super::window_keys::by_sort_keys;
-use super::{bitwise, list_calls, numbered};
+use super::{alternatives, bitwise, list_calls, numbered};
 use crate::account::check_canceled;
 use crate::error::{Error, TextProblem};
 use crate::functions::date_bin::with_values;
-use crate::functions::{check_window, coalesce, power, untyped, with_known_type};
+use crate::functions::{check_window, power, untyped, with_known_type};
 use crate::names::LIST_MARK;
 use crate::plan::fine_times::compare_lengths_or_times;
 use crate::sql::cast_names;
@@ -43,7 +43,7 @@ use crate::types::casts::{
     OnBadText, cast_value, integer_range, short_text, special_cast, text_length,
 };
 use crate::types::coercion::{
-    as_type_of, bad_text, count_type, dates_to_times, is_time, literal, text_of,
+    as_type_of, bad_text, count_type, dates_to_times, is_time, literal, text_of, texts_to_bytes,
 };
 use crate::types::decimal_constants::are_mixed;
 use crate::types::expression_type::{type_beside, type_in};
@@ -70,6 +70,7 @@ impl ExprPlanner for OperatorPlanner {
             return in_text(left, right, schema).map(PlannerResult::Planned);
         }
         if let Some(op) = distinct_operator(&op) {
+            uuid_ipv4::type_parameters([&mut left, &mut right], schema);
             dates_to_times([&mut left, &mut right], schema);
             let (left, right) = intervals::as_durations(left, right, schema);
             let left = as_type_of(left, &right, schema)?;
@@ -122,6 +123,7 @@ impl ExprPlanner for OperatorPlanner {
 
 fn comparison(expr: RawBinaryExpr, schema: &DFSchema) -> PlanResult<PlannerResult<RawBinaryExpr>> {
     let RawBinaryExpr { op, mut left, mut right } = expr;
+    uuid_ipv4::type_parameters([&mut left, &mut right], schema);
     dates_to_times([&mut left, &mut right], schema);
     let (left, right) = intervals::as_durations(left, right, schema);
     let left = as_type_of(left, &right, schema)?;
@@ -514,9 +516,7 @@ fn call_values(call: ScalarFunction, schema: &DFSchema) -> PlanResult<Transforme
             Ok(Transformed::yes(Expr::ScalarFunction(ScalarFunction { func, args })))
         }
         name if expression_type::gives_one(name) => {
-            let ScalarFunction { func, args } = call;
-            let args = decimals::of_one_type(intervals::unify(args, schema), schema);
-            Ok(Transformed::yes(one_of(ScalarFunction { func, args }, schema)))
+            alternatives::converted(call, schema).map(Transformed::yes)
         }
         "make_array" => {
             let ScalarFunction { func, args } = call;
@@ -532,14 +532,16 @@ fn call_values(call: ScalarFunction, schema: &DFSchema) -> PlanResult<Transforme
 /// Converts the constants of a CASE to the type of its operand, and its results to a common type.
 fn case_values(case: Case, schema: &DFSchema) -> PlanResult<Expr> {
     let Case { expr, when_then_expr, else_expr } = case;
-    let (whens, mut results): (Vec<_>, Vec<_>) =
+    let (mut whens, mut results): (Vec<_>, Vec<_>) =
         when_then_expr.into_iter().map(|(when, then)| (*when, *then)).unzip();
     let count = results.len();
     results.extend(else_expr.map(|it| *it));
+    let results = texts_to_bytes(results, schema)?;
     let mut results = decimals::of_one_type(intervals::unify(results, schema), schema);
     let else_expr = results.split_off(count).pop().map(Box::new);
     let (expr, whens) = match expr {
         Some(mut expr) => {
+            uuid_ipv4::type_parameters(std::iter::once(expr.as_mut()).chain(&mut whens), schema);
             let as_it = |when| as_type_of(when, &expr, schema);
             let mut whens = whens.into_iter().map(as_it).collect::<PlanResult<Vec<_>>>()?;
             dates_to_times(std::iter::once(expr.as_mut()).chain(&mut whens), schema);
@@ -566,44 +568,6 @@ fn case_values(case: Case, schema: &DFSchema) -> PlanResult<Expr> {
     Ok(Expr::Case(Case { expr, when_then_expr: arms.collect(), else_expr }))
 }
 
-/// Converts a function that returns one of its arguments; NULLIF of floats becomes the CASE that it
-/// stands for, in which -0 is 0.
-fn one_of(call: ScalarFunction, schema: &DFSchema) -> Expr {
-    match call.args.as_slice() {
-        [value, other]
-            if call.func.name() == "nullif"
-                && (float_order::needs_key(value, schema)
-                    || compare_lengths_or_times(value, Operator::Eq, other, schema).is_some()) =>
-        {
-            let key = |expr: &Expr| float_order::key(expr.clone(), schema);
-            let equal = compare_lengths_or_times(value, Operator::Eq, other, schema);
-            let equal = equal.unwrap_or_else(|| key(value).eq(key(other)));
-            let arm = (Box::new(equal), Box::new(lit(ScalarValue::Null)));
-            let (when_then_expr, else_expr) = (vec![arm], Some(Box::new(value.clone())));
-            Expr::Case(Case { expr: None, when_then_expr, else_expr })
-        }
-        args if ["greatest", "least"].contains(&call.func.name())
-            && args.iter().any(|arg| intervals::is_interval(arg, schema)) =>
-        {
-            intervals::greatest_or_least(call.func.name() == "greatest", call.args)
-        }
-        _ => {
-            let ScalarFunction { func, args } = call;
-            let args = args.into_iter().map(|arg| match func.name() {
-                "greatest" | "least" => float_order::operand(arg, schema),
-                _ => arg,
-            });
-            let args = args.collect::<Vec<_>>();
-            // DataFusion's `nvl` makes texts of times and decimals.
-            let is_nvl = ["nvl", "ifnull"].contains(&func.name());
-            let has_boolean =
-                args.iter().any(|arg| type_in(arg, schema) == Some(ColumnType::Boolean));
-            let func = coalesce().filter(|_| is_nvl && !has_boolean).unwrap_or(func);
-            Expr::ScalarFunction(ScalarFunction { func, args })
-        }
-    }
-}
-
 /// Returns true for an operator that compares values.
 pub(super) fn compares(op: Operator) -> bool {
     matches!(
@@ -620,7 +584,8 @@ pub(super) fn compares(op: Operator) -> bool {
 }
 
 fn between_values(between: Between, schema: &DFSchema) -> PlanResult<Expr> {
-    let Between { mut expr, negated, low, high } = between;
+    let Between { mut expr, negated, mut low, mut high } = between;
+    uuid_ipv4::type_parameters([expr.as_mut(), low.as_mut(), high.as_mut()], schema);
     let as_it = |bound: Expr| {
         let bound = intervals::text_as_length(as_type_of(bound, &expr, schema)?, &expr, schema)?;
         check_comparable(&expr, "BETWEEN", &bound, schema)?;

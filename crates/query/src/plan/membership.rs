@@ -23,7 +23,7 @@ use crate::plan::per_row::per_row;
 use crate::types::coercion::{as_type_of, dates_to_times};
 use crate::types::expression_type::type_in;
 use crate::types::literal::{integer_of, type_of};
-use crate::types::{decimals, float_order, intervals};
+use crate::types::{decimals, float_order, intervals, uuid_ipv4};
 
 type PlanResult<T> = std::result::Result<T, DataFusionError>;
 
@@ -48,7 +48,8 @@ pub(super) fn check_comparable(
 }
 
 pub(super) fn in_values(list: InList, schema: &DFSchema) -> PlanResult<Expr> {
-    let InList { mut expr, list, negated } = list;
+    let InList { mut expr, mut list, negated } = list;
+    uuid_ipv4::type_parameters(std::iter::once(expr.as_mut()).chain(&mut list), schema);
     let convert_one = |value| {
         let value = as_type_of(value, &expr, schema)?;
         intervals::text_as_length(value, &expr, schema)

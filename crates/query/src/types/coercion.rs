@@ -53,6 +53,17 @@ pub(crate) fn as_type_of(expr: Expr, other: &Expr, schema: &DFSchema) -> PlanRes
     Ok(if is_number { time_of(expr, ty) } else { expr })
 }
 
+/// Converts the text literals among values of which an expression returns one to bytes, if another
+/// one is a BINARY.
+pub(crate) fn texts_to_bytes(values: Vec<Expr>, schema: &DFSchema) -> PlanResult<Vec<Expr>> {
+    if values.iter().all(|value| text_of(value).is_none()) {
+        return Ok(values);
+    }
+    let is_bytes = |value: &&Expr| type_in(value, schema) == Some(ColumnType::Binary);
+    let Some(bytes) = values.iter().find(is_bytes).cloned() else { return Ok(values) };
+    values.into_iter().map(|value| as_type_of(value, &bytes, schema)).collect()
+}
+
 /// Makes a TIMESTAMP of each DATE among values that are compared or subtracted, if one of them is a
 /// TIMESTAMP: DataFusion makes nanoseconds of both, which end in 2262.
 pub(crate) fn dates_to_times<'e>(

@@ -7,13 +7,15 @@
 //!   type. `x = ANY (list)` is a comparison with each element (`pg_catalog::lists`).
 //! - An expression that returns one of several values (CASE, `coalesce`, ...) of such a type is of
 //!   that type.
+//! - uuid_ipv4-2. So is an open parameter beside one, for which DataFusion takes the type that
+//!   stores it.
 
 use std::sync::Arc;
 
 use datafusion::arrow::datatypes::{DataType, Field, FieldRef};
 use datafusion::common::tree_node::Transformed;
 use datafusion::common::{DFSchema, DataFusionError, Result, ScalarValue};
-use datafusion::logical_expr::expr::{Case, Like, ScalarFunction};
+use datafusion::logical_expr::expr::{Case, Like, Placeholder, ScalarFunction};
 use datafusion::logical_expr::{
     ColumnarValue, Expr, ExprSchemable, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF,
     ScalarUDFImpl, Signature, Union, Volatility, lit,
@@ -65,6 +67,30 @@ fn special(expr: &Expr, schema: &DFSchema) -> Option<ColumnType> {
 /// or an IPV4: DataFusion knows only the type that stores them.
 fn type_of_one(expr: &Expr, schema: &DFSchema) -> Option<ColumnType> {
     results(expr)?.into_iter().find_map(|result| special(result, schema))
+}
+
+/// Gives the open parameters among values the type of a UUID or an IPV4 among them, if there is one
+/// (uuid_ipv4-2). The values are compared, or an expression returns one of them.
+pub(crate) fn type_parameters<'e>(
+    values: impl IntoIterator<Item = &'e mut Expr>,
+    schema: &DFSchema,
+) {
+    let values = values.into_iter().collect::<Vec<_>>();
+    if !values.iter().any(|value| matches!(value, Expr::Placeholder(_))) {
+        return;
+    }
+    if let Some(ty) = values.iter().find_map(|value| special(value, schema)) {
+        values.into_iter().for_each(|value| type_parameter(value, ty));
+    }
+}
+
+/// Gives an open parameter this type. It may already have the type that stores it.
+fn type_parameter(value: &mut Expr, ty: ColumnType) {
+    if let Expr::Placeholder(Placeholder { field, .. }) = value
+        && field.as_ref().is_none_or(|field| *field.data_type() == arrow_type(ty))
+    {
+        *field = Some(Arc::new(arrow_field(&Column { id: ColumnId(0), name: String::new(), ty })));
+    }
 }
 
 pub(crate) fn is_comparison(op: &BinaryOperator) -> bool {
@@ -223,7 +249,8 @@ pub(crate) fn check_inputs(union: &Union) -> Result<()> {
     Ok(())
 }
 
-/// Converts texts to values of this type; refuses other values except NULL.
+/// Converts texts to values of this type, and gives it to open parameters; refuses other values
+/// except NULL.
 fn unify(
     function: &str,
     values: Vec<Expr>,
@@ -231,7 +258,10 @@ fn unify(
     schema: &DFSchema,
 ) -> Result<Vec<Expr>> {
     let one = typed(lit(ScalarValue::Null), ty);
-    let values = values.into_iter().map(|value| as_type_of(value, &one, schema));
+    let values = values.into_iter().map(|mut value| {
+        type_parameter(&mut value, ty);
+        as_type_of(value, &one, schema)
+    });
     let values = values.collect::<Result<Vec<_>>>()?;
     let types = values.iter().filter_map(|value| value.get_type(schema).ok());
     let mut others = types.filter(|it| *it != DataType::Null && *it != arrow_type(ty));

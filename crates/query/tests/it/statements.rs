@@ -7,6 +7,7 @@ use tidegate_query::{
     Access, Condition, Described, EngineOptions, Error, Origin, Parameter, Role, Session,
     StatementOptions, Timeout,
 };
+use tidegate_storage::TYPE_KEY;
 
 use crate::fixture::{
     TestDatabase, TestError, check_all, engine_options, on_runtime, shown, taken,
@@ -365,7 +366,11 @@ fn parameters_have_values_and_types() {
 fn parameter_types(described: &Described) -> String {
     let name = |(at, found): (usize, &Option<FieldRef>)| {
         let ty = found.as_ref().map(|field| field.data_type());
+        let tag = found.as_ref().and_then(|field| field.metadata().get(TYPE_KEY));
         match ty {
+            Some(DataType::FixedSizeBinary(16)) if tag.is_some_and(|tag| tag == "uuid") => "uuid",
+            Some(DataType::UInt32) if tag.is_some_and(|tag| tag == "ipv4") => "ipv4",
+            Some(DataType::Binary | DataType::BinaryView) => "bytea",
             None if described.untyped.contains(&at) => "none",
             None | Some(DataType::Utf8 | DataType::Utf8View) => "text",
             Some(DataType::Boolean) => "bool",
@@ -419,12 +424,45 @@ const DESCRIBED: &[(&str, &str)] = &[
     ("INSERT INTO trades (ts, n) VALUES (now(), $1 + $2)", "AmbiguousFunction"),
 ];
 
+const IDS: &[&str] = &["CREATE TABLE ids (ts TIMESTAMP, id UUID, ip IPV4, bin BINARY, \
+     m DECIMAL(8, 3)) TIMESTAMP(ts) PARTITION BY DAY"];
+
+/// Parameters beside values of which a type that stores others is the one that DataFusion knows.
+const DESCRIBED_BESIDE_IDS: &[(&str, &str)] = &[
+    ("SELECT nullif(id, $1), coalesce($2, id), ifnull(id, $3) FROM ids", "uuid, uuid, uuid"),
+    ("SELECT coalesce(nullif(id, $1), $2), least($3, ip) FROM ids", "uuid, uuid, ipv4"),
+    ("SELECT greatest(id, $1), CASE WHEN ts > now() THEN $2 ELSE id END FROM ids", "uuid, uuid"),
+    ("SELECT CASE id WHEN $1 THEN 1 END, CASE $2 WHEN ip THEN 1 END FROM ids", "uuid, ipv4"),
+    ("SELECT ts FROM ids WHERE id IN ($1, $2) AND $3 IN (ip, ip)", "uuid, uuid, ipv4"),
+    ("SELECT ts FROM ids WHERE id BETWEEN $1 AND $2 AND $3 BETWEEN ip AND ip", "uuid, uuid, ipv4"),
+    (
+        "SELECT ts FROM ids WHERE coalesce(id, $1) = $2 AND ip = coalesce($3, ip)",
+        "uuid, uuid, ipv4",
+    ),
+    ("SELECT ts FROM ids WHERE id IS DISTINCT FROM $1", "uuid"),
+    (
+        "SELECT coalesce(bin, $1), nullif(bin, $2), coalesce(m, $3) FROM ids",
+        "bytea, bytea, numeric",
+    ),
+];
+
 #[test]
 fn parameters_have_the_types_of_postgresql() {
+    check_described(TRADES, DESCRIBED);
+}
+
+// A parameter beside a UUID was described as bytea, and asyncpg refused a UUID for it.
+#[test]
+fn parameters_beside_a_uuid_are_uuids() {
+    check_described(IDS, DESCRIBED_BESIDE_IDS);
+}
+
+#[track_caller]
+fn check_described(setup: &[&str], statements: &[(&str, &str)]) {
     on_runtime(async {
-        let test = TestDatabase::after(TRADES).await?;
+        let test = TestDatabase::after(setup).await?;
         let mut wrong = Vec::new();
-        for (sql, expected) in DESCRIBED {
+        for (sql, expected) in statements {
             let found = match test.engine().describe(sql, &[], &test.options()).await {
                 Ok(described) => parameter_types(&described),
                 Err(error) => format!("{:?}", error.condition()),
