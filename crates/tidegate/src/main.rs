@@ -44,6 +44,8 @@ use crate::environment::Environment;
 use crate::error::{Error, Exit, Result, sentence};
 use crate::session::Session;
 
+/// The beginning of the panic of a runtime that cannot start a thread; the reason follows.
+const NO_THREAD: &str = "OS can't spawn worker thread: ";
 /// Time limit for writing the last message of the process.
 const LAST_WORDS: Duration = Duration::from_secs(2);
 
@@ -80,7 +82,7 @@ fn main() -> ExitCode {
             error.exit().code()
         }
         // The panic hook has printed the message.
-        Err(_) => Exit::Internal.code(),
+        Err(cause) => exit_of_panic(cause.downcast_ref::<String>().map(String::as_str)).code(),
     }
 }
 
@@ -133,11 +135,26 @@ fn report_defect(panic: &PanicHookInfo<'_>) {
     let cause = panic.payload_as_str().unwrap_or("of unknown cause");
     let current = thread::current();
     let thread = current.name().unwrap_or("unnamed");
-    let text = format!("tidegate: internal error{place}, thread {thread}: {cause}");
+    let text = match cause.strip_prefix(NO_THREAD) {
+        Some(reason) => format!(
+            "tidegate: cannot start a thread: {reason}: raise the limit of threads (ulimit -u, \
+             pids.max of the control group) or of address space (ulimit -v), or give fewer \
+             --threads"
+        ),
+        None => format!("tidegate: internal error{place}, thread {thread}: {cause}"),
+    };
     // A failure to start threads may be the cause of the panic.
     match thread::Builder::new().spawn(|| {}) {
         Ok(_) => tell_last(text),
         Err(_) => tell(&text),
+    }
+}
+
+/// Returns the exit code for a panic with this text: a lack of threads is no defect.
+fn exit_of_panic(text: Option<&str>) -> Exit {
+    match text.is_some_and(|text| text.starts_with(NO_THREAD)) {
+        true => Exit::Failed,
+        false => Exit::Internal,
     }
 }
 
@@ -148,7 +165,7 @@ pub(crate) fn end_with_a_panic() {
     panic::set_hook(Box::new(move |panic| {
         report_defect(panic);
         if thread::current().id() == main {
-            process::exit(i32::from(Exit::Internal as u8));
+            process::exit(i32::from(exit_of_panic(panic.payload_as_str()) as u8));
         }
     }));
 }
