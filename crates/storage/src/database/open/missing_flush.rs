@@ -148,27 +148,22 @@ impl LaterRecords {
             Some(rewrite) => rewrite.left(rows),
             None => later.changed(rows, &unknown, unnamed),
         };
-        let flushed_seq = left.iter().map(|row| row.seq_last).max()?;
-        let is_removed = later.removed.iter().any(|id| unknown.contains(id));
         let newest = rewrite.and_then(|it| it.segments.iter().map(|segment| segment.id).max());
-        let (mut segments, mut lost) = (Vec::new(), BTreeSet::new());
-        for (partition, rows) in by_partition(&left) {
-            let mut files = later.files(&rows, &unknown, &(unnamed.of)(partition));
-            let mut rest = take_whole(&rows, &mut files, &mut segments, unnamed);
-            let is_earlier =
-                |id: SegmentId| unknown.contains(&id) || newest.is_some_and(|it| id < it);
-            files.retain(|file| is_earlier(file.id));
-            if let Some(file) = part_of(&rest, &files, unnamed) {
-                segments.push(with_commits(&file, &rest));
-                rest.clear();
-            }
-            // An intact commit may have removed the segment, and its file.
-            if !files.is_empty() || !is_removed {
-                lost.extend(rest.iter().map(|row| row.seq_last));
+        let mut found = later.find(&left, &unknown, newest, unnamed)?;
+        let mut last = found.flushed_seq;
+        // A flush takes all rows up to some commit, which may be behind those that changes show.
+        while rewrite.is_none()
+            && !found.lost.is_empty()
+            && let Some(longer) = later.longer(rows, last, &unknown, unnamed)
+        {
+            last = longer;
+            let left: Vec<_> = rows.iter().filter(|row| row.seq_last <= last).copied().collect();
+            let other = later.find(&left, &unknown, newest, unnamed)?;
+            if other.lost.len() < found.lost.len() {
+                found = other;
             }
         }
-        let taken = left.iter().map(|row| row.seq_last).collect();
-        Some(MissingFlush { flushed_seq, segments, taken, lost })
+        Some(found)
     }
 }
 
@@ -189,6 +184,37 @@ impl LaterRewrite {
 }
 
 impl LaterOps {
+    /// The files with these rows, which a missing commit has taken from the memtable. `newest` is
+    /// the last segment of the flush behind it.
+    fn find(
+        &self,
+        left: &[SegmentMeta],
+        unknown: &BTreeSet<SegmentId>,
+        newest: Option<SegmentId>,
+        unnamed: &mut UnnamedFiles<'_>,
+    ) -> Option<MissingFlush> {
+        let flushed_seq = left.iter().map(|row| row.seq_last).max()?;
+        let is_removed = self.removed.iter().any(|id| unknown.contains(id));
+        let (mut segments, mut lost) = (Vec::new(), BTreeSet::new());
+        for (partition, rows) in by_partition(left) {
+            let mut files = self.files(&rows, unknown, &(unnamed.of)(partition));
+            let mut rest = take_whole(&rows, &mut files, &mut segments, unnamed);
+            let is_earlier =
+                |id: SegmentId| unknown.contains(&id) || newest.is_some_and(|it| id < it);
+            files.retain(|file| is_earlier(file.id));
+            if let Some(file) = part_of(&rest, &files, unnamed) {
+                segments.push(with_commits(&file, &rest));
+                rest.clear();
+            }
+            // An intact commit may have removed the segment, and its file.
+            if !files.is_empty() || !is_removed {
+                lost.extend(rest.iter().map(|row| row.seq_last));
+            }
+        }
+        let taken = left.iter().map(|row| row.seq_last).collect();
+        Some(MissingFlush { flushed_seq, segments, taken, lost })
+    }
+
     /// The rows up to the last one in a file that an intact commit knows as a segment, although no
     /// intact one takes them from the memtable: a missing one has written them all.
     fn changed(
@@ -205,6 +231,32 @@ impl LaterOps {
         }
         let last = segments.iter().map(|segment| segment.seq_last).max();
         rows.iter().filter(|row| Some(row.seq_last) <= last).copied().collect()
+    }
+
+    /// The last commit of a file with rows up to this commit and behind it.
+    fn longer(
+        &self,
+        rows: &[SegmentMeta],
+        last: SeqTxn,
+        unknown: &BTreeSet<SegmentId>,
+        unnamed: &mut UnnamedFiles<'_>,
+    ) -> Option<SeqTxn> {
+        for (partition, rows) in by_partition(rows) {
+            let files = self.files(&rows, unknown, &(unnamed.of)(partition));
+            for start in 0..rows.partition_point(|row| row.seq_last <= last) {
+                let mut runs = files.iter().filter_map(|file| {
+                    let run = run_like(&rows[start..], file)?;
+                    Some((file, run)).filter(|(_, run)| last < run[run.len() - 1].seq_last)
+                });
+                let found = runs.find(|(file, run)| {
+                    (unnamed.compare)(slice::from_ref(*file), run) == RowMatch::Same
+                });
+                if let Some((_, run)) = found {
+                    return run.last().map(|row| row.seq_last);
+                }
+            }
+        }
+        None
     }
 
     /// Segments that later commits change or remove, and that only missing ones can have added.
@@ -385,13 +437,24 @@ mod tests {
     /// The segments found, with their commits, and the lost commits, for a memtable with a row of
     /// each of the commits 2 to 6, of which commit 7 is missing.
     fn found(later: Vec<TableOp>, files: &[SegmentMeta]) -> Option<(Vec<[u64; 3]>, Vec<u64>)> {
+        let rows: Vec<SegmentMeta> = (2..7).map(|seq| meta(seq - 2, (seq, seq), 1)).collect();
+        found_for(&rows, later, files)
+    }
+
+    /// The same for a memtable with these rows.
+    fn found_for(
+        rows: &[SegmentMeta],
+        later: Vec<TableOp>,
+        files: &[SegmentMeta],
+    ) -> Option<(Vec<[u64; 3]>, Vec<u64>)> {
         let columns = [("ts".to_owned(), ColumnType::Timestamp(TimeUnit::Micros))];
         let schema = Schema::new(&columns, Some("ts"), PartitionUnit::None).unwrap();
         let manifest = Manifest::new(TABLE, SeqTxn(7), Arc::new(schema));
-        let rows: Vec<SegmentMeta> = (2..7).map(|seq| meta(seq - 2, (seq, seq), 1)).collect();
         let mut records = LaterRecords::default();
         records.add(&RecordAfterDamage::Intact(&Record { ops: later }));
-        let mut of = |_| files.to_vec();
+        let mut of = |partition: PartitionKey| {
+            files.iter().filter(|file| file.partition == partition).copied().collect()
+        };
         // Here the values of rows are their numbers and times.
         let mut compare = |files: &[SegmentMeta], rows: &[SegmentMeta]| {
             if files.iter().any(|file| file.footer_crc == OTHER_ROWS) {
@@ -406,7 +469,7 @@ mod tests {
             }
         };
         let mut unnamed = UnnamedFiles { of: &mut of, compare: &mut compare };
-        let found = records.missing_flush(&manifest, &rows, SeqTxn(8), &mut unnamed)?;
+        let found = records.missing_flush(&manifest, rows, SeqTxn(8), &mut unnamed)?;
         let segments = found.segments.iter().map(|it| [it.id.0, it.seq_first.0, it.seq_last.0]);
         Some((segments.collect(), found.lost.iter().map(|it| it.0).collect()))
     }
@@ -468,5 +531,19 @@ mod tests {
         check(vec![delete(8, 5)], &[meta(5, (2, 4), 3)], Some((&[[5, 2, 4]], &[])));
         check(vec![delete(8, 5)], &[meta(5, (2, 5), 5)], None);
         check(vec![delete(8, 6)], &file, None);
+    }
+
+    // The segment that a later commit changed had rows of some of the flushed commits only. The
+    // rows of another partition were given up, although their file was there.
+    #[test]
+    fn a_missing_flush_ends_where_its_last_file_ends() {
+        let there = |meta| SegmentMeta { partition: PartitionKey(1), ..meta };
+        let row = |id: u64| meta(id, (id, id), 1);
+        let rows = [row(1), there(row(2)), row(3), there(row(4))];
+        let files = [meta(5, (1, 3), 2), there(meta(6, (2, 4), 2))];
+        let all = found_for(&rows, vec![delete(8, 5)], &files);
+        assert_eq!(all, Some((vec![[5, 1, 3], [6, 2, 4]], vec![])), "missing_flush-2");
+        let one = found_for(&rows, vec![delete(8, 5)], &files[..1]);
+        assert_eq!(one, Some((vec![[5, 1, 3]], vec![2])), "missing_flush-2");
     }
 }
