@@ -42,7 +42,7 @@ pub(crate) use files::list_files;
 pub(crate) use group::FILE_HEADER_BYTES;
 pub(crate) use group::RECORDS_BYTES_MAX;
 pub(crate) use log::{CommitOutcome, Log, create};
-pub(crate) use record::record_bytes_max;
+pub(crate) use record::{SeemingChange, record_bytes_max};
 pub(crate) use repair::{
     GivenUp, NewFile, RecordAfterDamage, aside_files, end_cut_off_repair, read_after_damage,
 };

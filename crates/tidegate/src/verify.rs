@@ -83,7 +83,10 @@ fn repair(session: &Session) -> Result<bool> {
     sql::print("the log was ended at the damage, and continues with the records after it\n")?;
     list_lost(&lost, "given up")?;
     for table in dropped {
-        sql::print(&format!("table {}: dropped, its files are gone\n", printable(&table)))?;
+        sql::print(&format!(
+            "table {}: dropped, its manifest or its files are gone\n",
+            printable(&table)
+        ))?;
     }
     for path in saved_files {
         sql::print(&format!(

@@ -253,21 +253,30 @@ pub(super) fn skim_record(
     skim().map_err(|error| shifted(error, base))
 }
 
-/// The tables and commits that a damaged record seems to contain.
-pub(super) fn skim_tables(record: &[u8]) -> Vec<(TableId, SeqTxn)> {
+/// A change that a damaged record seems to contain.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct SeemingChange {
+    pub(crate) table: TableId,
+    pub(crate) seq_txn: SeqTxn,
+    /// True if it drops the table.
+    pub(crate) is_drop: bool,
+}
+
+/// The changes that a damaged record seems to contain.
+pub(super) fn skim_changes(record: &[u8]) -> Vec<SeemingChange> {
     let mut body = ByteReader::new(record.get(HEADER_BYTES..).unwrap_or_default());
-    let mut commits = Vec::new();
+    let mut changes = Vec::new();
     let mut skim = || -> Result<(), DecodeError> {
         for _ in 0..body.u32()? {
-            let (table, seq_txn, _) = (TableId(body.u64()?), SeqTxn(body.u64()?), body.u8()?);
-            body.counted()?;
-            commits.push((table, seq_txn));
+            let (table, seq_txn, kind) = (TableId(body.u64()?), SeqTxn(body.u64()?), body.u8()?);
+            let is_drop = body.counted()?.is_empty() && kind == DROP;
+            changes.push(SeemingChange { table, seq_txn, is_drop });
         }
         Ok(())
     };
     // The unreadable rest is left out.
     let _ = skim();
-    commits
+    changes
 }
 
 fn decode_body(body: &[u8]) -> Result<Record, DecodeError> {

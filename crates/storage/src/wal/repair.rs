@@ -11,8 +11,8 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use tidegate_model::Lsn;
 use tidegate_model::bytes::ByteReader;
-use tidegate_model::{Lsn, SeqTxn, TableId};
 use tidegate_platform::{Disk, DiskFile, OpenMode};
 
 use super::files::{LogFile, file_name, list_files};
@@ -21,7 +21,7 @@ use super::group::{
     peek_group,
 };
 use super::head::write_head;
-use super::record::{Record, decode_record, record_bytes_max, skim_tables};
+use super::record::{Record, SeemingChange, decode_record, record_bytes_max, skim_changes};
 use super::replay::{OpenFile, SEARCH_BYTES};
 use crate::error::{Error, Result};
 
@@ -38,8 +38,8 @@ const GROUP_BYTES: usize = 4 << 20;
 #[derive(Debug)]
 pub(crate) enum RecordAfterDamage<'a> {
     Intact(&'a Record),
-    /// A damaged record: the tables and commits that it seems to be about.
-    Damaged(&'a [(TableId, SeqTxn)]),
+    /// A damaged record, with the changes that it seems to contain.
+    Damaged(&'a [SeemingChange]),
 }
 
 /// The place at which a log is to end.
@@ -115,7 +115,7 @@ fn read_group(
         }
         match decode_record(&mut ByteReader::new(this)) {
             Ok(record) => visit(lsn, RecordAfterDamage::Intact(&record))?,
-            Err(_) => visit(lsn, RecordAfterDamage::Damaged(&skim_tables(this)))?,
+            Err(_) => visit(lsn, RecordAfterDamage::Damaged(&skim_changes(this)))?,
         }
         left = behind;
     }

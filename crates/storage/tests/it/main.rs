@@ -16,6 +16,7 @@ mod appends;
 mod syncs;
 mod crash;
 mod blast;
+mod damaged_drop;
 mod damaged_flush;
 mod damaged_log;
 mod damaged_table;

@@ -24,9 +24,14 @@ use crate::manifest::Manifest;
 use crate::segment::SegmentMeta;
 use crate::wal::RecordAfterDamage;
 
-/// The changes of segments in the intact records behind the damage.
+/// The changes of segments in the intact records behind the damage, and the tables that others
+/// drop.
 #[derive(Debug, Default)]
-pub(crate) struct LaterRecords(BTreeMap<TableId, LaterOps>);
+pub(crate) struct LaterRecords {
+    tables: BTreeMap<TableId, LaterOps>,
+    /// The tables that damaged records seem to drop.
+    dropped: BTreeSet<TableId>,
+}
 
 /// The same for one table.
 #[derive(Debug, Default)]
@@ -77,13 +82,29 @@ pub(crate) struct UnnamedFiles<'a> {
 impl LaterRecords {
     /// Adds a record.
     pub(crate) fn add(&mut self, after: &RecordAfterDamage<'_>) {
-        if let RecordAfterDamage::Intact(record) = after {
-            record.ops.iter().for_each(|op| self.add_op(op));
+        match after {
+            RecordAfterDamage::Intact(record) => record.ops.iter().for_each(|op| self.add_op(op)),
+            RecordAfterDamage::Damaged(changes) => {
+                let drops = changes.iter().filter(|change| change.is_drop);
+                self.dropped.extend(drops.map(|change| change.table));
+            }
         }
     }
 
+    /// Returns true if one of the intact records is about this table.
+    pub(crate) fn has(&self, table: TableId) -> bool {
+        self.tables.contains_key(&table)
+    }
+
+    /// Returns true if one of the damaged records seems to drop this table.
+    pub(crate) fn may_have_dropped(&self, table: TableId) -> bool {
+        self.dropped.contains(&table)
+    }
+
     fn add_op(&mut self, op: &TableOp) {
-        let later = self.0.entry(op.table).or_default();
+        // A table that is dropped has no later commit.
+        self.dropped.remove(&op.table);
+        let later = self.tables.entry(op.table).or_default();
         let seq_txn = op.seq_txn;
         match &op.change {
             TableChange::Replace { out, flushed_seq, segments, .. } => {
@@ -111,12 +132,12 @@ impl LaterRecords {
     /// Returns true if one of these records drops this column of the table, with its symbol file.
     pub(crate) fn drops_column(&self, table: TableId, column: ColumnId) -> bool {
         let lacks = |schema: &Arc<Schema>| schema.column(column).is_none();
-        self.0.get(&table).is_some_and(|later| later.schemas.iter().any(lacks))
+        self.tables.get(&table).is_some_and(|later| later.schemas.iter().any(lacks))
     }
 
     /// The columns of symbols that these records have, and that were added after this schema.
     pub(crate) fn more_symbols(&self, table: TableId, schema: &Schema) -> Vec<Column> {
-        let schemas = self.0.get(&table).into_iter().flat_map(|later| &later.schemas);
+        let schemas = self.tables.get(&table).into_iter().flat_map(|later| &later.schemas);
         let columns = schemas.flat_map(|later| later.columns());
         // A column with a lower id was dropped.
         let is_new = |column: &&Column| schema.next_column() <= column.id;
@@ -134,7 +155,7 @@ impl LaterRecords {
         next: SeqTxn,
         unnamed: &mut UnnamedFiles<'_>,
     ) -> Option<MissingFlush> {
-        let later = self.0.get(&manifest.table)?;
+        let later = self.tables.get(&manifest.table)?;
         let is_taking =
             |it: &&LaterRewrite| next <= it.seq_txn && manifest.flushed_seq < it.flushed_seq;
         let rewrite = later.rewrites.iter().find(is_taking);

@@ -224,6 +224,10 @@ impl<'a> OfflineTables<'a> {
 }
 
 impl OfflineTable {
+    pub(crate) fn id(&self) -> TableId {
+        self.directory.table()
+    }
+
     /// Applies a change to the manifest if that is older; all changes of a record are applied, or
     /// none.
     fn apply(&mut self, op: &TableOp, applies: &mut Option<bool>) -> Result<(), Corruption> {

@@ -13,22 +13,21 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use tidegate_model::{Lsn, SeqTxn, TableId};
+use tidegate_model::Lsn;
 use tidegate_platform::{Disk, OpenMode};
 
 use super::missing_flush::LaterRecords;
-use super::offline::{LoggedRows, OfflineTable, OfflineTables};
+use super::offline::{LoggedRows, OfflineTables};
 use super::recovery::{existing_catalog, lock_existing};
-use super::repair_replay::{Mending, RepairReplay};
+use super::repair_replay::{GoneTable, Mending, RepairReplay};
 use crate::catalog::Catalog;
-use crate::change::{TableChange, TableOp};
 use crate::checksummed_file::TEMPORARY;
 use crate::database::maintenance::garbage_collection;
 use crate::database::open::repair_replay::LostCommits;
 use crate::database::table::Tables;
 use crate::error::{Corruption, Error, Result};
 use crate::files::Paths;
-use crate::wal::{self, GivenUp, LogSpan, NewFile, Progress, Record};
+use crate::wal::{self, GivenUp, LogSpan, NewFile, Progress};
 
 /// The result of a repair.
 #[derive(Debug)]
@@ -37,7 +36,7 @@ pub struct LogRepair {
     pub damage: Error,
     /// The commits that were given up, as far as their records could be read.
     pub lost: Vec<LostCommits>,
-    /// Tables whose directories no longer exist, because a commit after the damage dropped them.
+    /// Tables without manifests or files, because a missing commit dropped them.
     pub dropped: Vec<String>,
     /// The files and directories with the bytes that were given up (open_repair-1).
     pub saved_files: Vec<PathBuf>,
@@ -96,6 +95,7 @@ pub(crate) fn lost_commits(
     drop(read_log(disk.as_ref(), paths, catalog, &mut offline));
     let later = later_records(disk.as_ref(), paths, catalog, damage)?;
     let mut replay = RepairReplay::new(&mut offline, disk, paths, catalog.as_of, &later);
+    replay.drop_gone(&|table| !later.has(table));
     wal::read_after_damage(
         disk.as_ref(),
         &paths.log(),
@@ -106,6 +106,7 @@ pub(crate) fn lost_commits(
             Ok(())
         },
     )?;
+    replay.drop_gone(&|_| true);
     replay.mend(Mending::Nothing)?;
     Ok(replay.lost())
 }
@@ -153,36 +154,23 @@ pub fn repair_log(disk: &Arc<dyn Disk>, dir: &Path) -> Result<Option<LogRepair>>
     let later = later_records(disk.as_ref(), &paths, &catalog, &damage)?;
     let mut file = NewFile::begin(disk.as_ref(), &log, &given_up)?;
     let mut replay = RepairReplay::new(&mut offline, disk, &paths, catalog.as_of, &later);
+    let mut dropped = Vec::new();
+    let mut push_dropped = |file: &mut NewFile<'_>, gone: Vec<GoneTable>| {
+        gone.into_iter().try_for_each(|GoneTable { name, record }| {
+            dropped.push(name);
+            file.push(record)
+        })
+    };
+    push_dropped(&mut file, replay.drop_gone(&|table| !later.has(table)))?;
     wal::read_after_damage(disk.as_ref(), &log, catalog.log, damage.lsn, &mut |lsn, after| {
         replay.take(lsn, &after).into_iter().try_for_each(|record| file.push(record))
     })?;
+    push_dropped(&mut file, replay.drop_gone(&|_| true))?;
     replay.mend(Mending::Files)?.into_iter().try_for_each(|record| file.push(record))?;
     let lost = replay.lost();
-    let is_gone = |(id, table): &(&TableId, &OfflineTable)| {
-        table.manifest.is_none()
-            && !table.is_damaged
-            && !disk.exists(paths.table(**id).root()).unwrap_or(true)
-    };
-    let gone: Vec<(TableId, String)> = offline
-        .tables
-        .iter()
-        .filter(is_gone)
-        .map(|(id, table)| (*id, table.name.clone()))
-        .collect();
-    gone.iter().for_each(|(id, _)| drop(offline.tables.remove(id)));
-    if !gone.is_empty() {
-        let (seq_txn, change) = (SeqTxn(1), TableChange::Drop);
-        let op = |(table, _): &(TableId, String)| TableOp {
-            table: *table,
-            seq_txn,
-            change: change.clone(),
-        };
-        file.push(Record { ops: gone.iter().map(op).collect() })?;
-    }
     file.finish(disk.as_ref(), &log)?;
     let mut saved_files = save_unnamed(disk, &paths, offline, damage.lsn)?;
     saved_files.extend(file.publish(disk.as_ref(), &log)?);
-    let dropped = gone.into_iter().map(|(_, name)| name).collect();
     Ok(Some(LogRepair { damage: damage.error, lost, dropped, saved_files }))
 }
 

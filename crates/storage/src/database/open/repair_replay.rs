@@ -12,6 +12,8 @@
 //! - repair_replay-3. A table never refers to files that do not exist: segments that a missing
 //!   commit has replaced are removed from the table, and the new files are used in their place if
 //!   they have as many rows. A column whose symbols a missing commit has removed is dropped too.
+//! - repair_replay-4. A table that a missing commit has dropped is dropped again, before a later
+//!   commit uses its name, if its manifest is gone, or all of its files, and the log has no rows.
 //! - Everything that is given up is listed with its table and commit.
 //!
 //! Not here: reading the log (`wal::repair`), files that are set aside (`repair`).
@@ -33,7 +35,7 @@ use crate::error::Result;
 use crate::files::{Paths, last_number};
 use crate::manifest::{Manifest, SegmentEntry};
 use crate::segment::{self, SegmentMeta};
-use crate::wal::{self, Record, RecordAfterDamage};
+use crate::wal::{self, Record, RecordAfterDamage, SeemingChange};
 
 /// Commits of a table that were given up, or would be: they are missing, or do not fit without the
 /// missing ones.
@@ -63,8 +65,7 @@ pub(crate) struct RepairReplay<'s, 'a> {
     lost: BTreeMap<TableId, BTreeSet<SeqTxn>>,
     /// Names of tables that are no longer in the catalog.
     names: BTreeMap<TableId, String>,
-    /// New names of tables in the current record that other tables have.
-    refused_names: BTreeSet<(TableId, String)>,
+    new_names: NewNames,
     /// The number of bytes that may be added to the current record.
     room_bytes: usize,
 }
@@ -75,6 +76,22 @@ pub(crate) enum Mending {
     /// Writes nothing, for a read-only check.
     Nothing,
     Files,
+}
+
+/// The names in the current record.
+#[derive(Debug, Default)]
+struct NewNames {
+    /// The names that its new tables get.
+    created: BTreeMap<TableId, String>,
+    /// New names of tables that other tables have.
+    refused: BTreeSet<(TableId, String)>,
+}
+
+/// A table that a missing commit has dropped, and the commit that drops it again.
+#[derive(Debug)]
+pub(crate) struct GoneTable {
+    pub(crate) name: String,
+    pub(crate) record: Record,
 }
 
 /// The changes of one table in one record.
@@ -100,7 +117,7 @@ impl<'s, 'a> RepairReplay<'s, 'a> {
             later,
             lost: BTreeMap::new(),
             names: BTreeMap::new(),
-            refused_names: BTreeSet::new(),
+            new_names: NewNames::default(),
             room_bytes: 0,
         }
     }
@@ -109,8 +126,8 @@ impl<'s, 'a> RepairReplay<'s, 'a> {
     pub(crate) fn take(&mut self, lsn: Lsn, after: &RecordAfterDamage<'_>) -> Vec<Record> {
         let record = match after {
             RecordAfterDamage::Intact(record) => record,
-            RecordAfterDamage::Damaged(commits) => {
-                for &(table, seq_txn) in *commits {
+            RecordAfterDamage::Damaged(changes) => {
+                for &SeemingChange { table, seq_txn, .. } in *changes {
                     // The table, or the number, may be the damaged part.
                     let may_be = |it: &OfflineTable| {
                         let known = it.manifest.as_ref();
@@ -124,7 +141,7 @@ impl<'s, 'a> RepairReplay<'s, 'a> {
                 return Vec::new();
             }
         };
-        self.refused_names = self.refused_names(record);
+        self.new_names = self.new_names(record);
         self.room_bytes =
             limits::WAL_RECORD_BYTES.saturating_sub(wal::record_bytes_max(&record.ops));
         let (mut before, mut taken) = (Vec::new(), Vec::new());
@@ -185,13 +202,14 @@ impl<'s, 'a> RepairReplay<'s, 'a> {
             if self.offline.tables.contains_key(id) {
                 return;
             }
-            let free = self.free_name(name, *id);
+            let free = self.new_names.created.get(id).unwrap_or(name).clone();
             if free != *name {
                 self.lose(*id, *seq_txn);
             }
             let name = free;
             let table = self.offline.add(*id, &name);
             let known = table.manifest.take().filter(|it| it.seq_txn >= *seq_txn);
+            let is_known = known.is_some();
             table.is_damaged = false;
             table.manifest =
                 Some(known.unwrap_or_else(|| Manifest::new(*id, *seq_txn, Arc::clone(schema))));
@@ -199,12 +217,9 @@ impl<'s, 'a> RepairReplay<'s, 'a> {
             let create = TableChange::Create { name, schema };
             taken.push(TableOp { table: *id, seq_txn: *seq_txn, change: create });
             ops.remove(0);
-            if table.manifest.as_ref().is_some_and(|it| it.seq_txn > *seq_txn) {
-                taken.extend(ops);
-                return;
-            }
-            for op in ops {
-                taken.extend(self.fitting(&op));
+            match is_known {
+                true => taken.extend(self.known(ops)),
+                false => taken.extend(self.all_fitting(*id, *seq_txn, ops)),
             }
             return;
         }
@@ -220,10 +235,7 @@ impl<'s, 'a> RepairReplay<'s, 'a> {
         };
         let next = manifest.seq_txn.next();
         if *seq_txn < next {
-            // The manifest is newer than the catalog.
-            self.rename_or_drop(&mut ops);
-            ops.retain_mut(|op| self.keep_old_rows(op));
-            taken.extend(ops);
+            taken.extend(self.known(ops));
             return;
         }
         if next < *seq_txn {
@@ -235,13 +247,25 @@ impl<'s, 'a> RepairReplay<'s, 'a> {
             }
             before.extend(self.missing_flush(*id, *seq_txn));
         }
+        taken.extend(self.all_fitting(*id, *seq_txn, ops));
+    }
+
+    /// The changes to take over of a commit that the manifest has: it is newer than the catalog.
+    fn known(&mut self, mut ops: Vec<TableOp>) -> Vec<TableOp> {
+        self.rename_or_drop(&mut ops);
+        ops.retain_mut(|op| self.keep_old_rows(op));
+        ops
+    }
+
+    /// The changes of a commit that fit, after applying them; if not all do, it is listed as lost.
+    fn all_fitting(&mut self, id: TableId, seq_txn: SeqTxn, mut ops: Vec<TableOp>) -> Vec<TableOp> {
         let count = ops.len();
         self.rename_or_drop(&mut ops);
         let ops: Vec<TableOp> = ops.iter().filter_map(|op| self.fitting(op)).collect();
         if ops.len() < count {
-            self.lose(*id, *seq_txn);
+            self.lose(id, seq_txn);
         }
-        taken.extend(ops);
+        ops
     }
 
     /// A change adapted to the current table, after applying it to the table; `None` if it does not
@@ -363,7 +387,7 @@ impl<'s, 'a> RepairReplay<'s, 'a> {
                 true
             }
             TableChange::Rename { name } => {
-                let is_refused = self.refused_names.contains(&(op.table, name.clone()));
+                let is_refused = self.new_names.refused.contains(&(op.table, name.clone()));
                 if let Some(table) = self.offline.tables.get_mut(&op.table)
                     && !is_refused
                 {
@@ -375,58 +399,88 @@ impl<'s, 'a> RepairReplay<'s, 'a> {
         });
     }
 
-    /// The new names in a record that are taken when their change is made: a change before it in
-    /// the record may free the name.
-    fn refused_names(&self, record: &Record) -> BTreeSet<(TableId, String)> {
-        let is_rename = |op: &TableOp| matches!(op.change, TableChange::Rename { .. });
-        let mut refused = BTreeSet::new();
-        if !record.ops.iter().any(is_rename) {
-            return refused;
+    /// The names in a record, each judged when its change is made: a change before it in the
+    /// record may free the name, or take it.
+    fn new_names(&self, record: &Record) -> NewNames {
+        let has_name = |op: &TableOp| {
+            matches!(op.change, TableChange::Create { .. } | TableChange::Rename { .. })
+        };
+        let mut new = NewNames::default();
+        if !record.ops.iter().any(has_name) {
+            return new;
         }
         let tables = self.offline.tables.iter();
         let mut names: BTreeMap<TableId, String> =
             tables.map(|(id, table)| (*id, fold_name(&table.name))).collect();
         for op in &record.ops {
             match &op.change {
+                TableChange::Create { name, .. } if !names.contains_key(&op.table) => {
+                    let free = free_name(name, op.table, &names);
+                    names.insert(op.table, fold_name(&free));
+                    new.created.insert(op.table, free);
+                }
                 TableChange::Drop => drop(names.remove(&op.table)),
                 TableChange::Rename { name } => {
-                    let new = fold_name(name);
-                    let is_taken = names.iter().any(|(id, name)| *id != op.table && *name == new);
-                    if is_taken {
-                        refused.insert((op.table, name.clone()));
+                    let renamed = fold_name(name);
+                    let is_other =
+                        |(id, known): (&TableId, &String)| *id != op.table && *known == renamed;
+                    if names.iter().any(is_other) {
+                        new.refused.insert((op.table, name.clone()));
                     } else if let Some(known) = names.get_mut(&op.table) {
-                        *known = new;
+                        *known = renamed;
                     }
                 }
                 _ => {}
             }
         }
-        refused
-    }
-
-    fn holder_of(&self, name: &str) -> Option<TableId> {
-        let name = fold_name(name);
-        let mut tables = self.offline.tables.iter();
-        tables.find(|(_, table)| fold_name(&table.name) == name).map(|(id, _)| *id)
-    }
-
-    /// A name for a new table: its own, unless it is still used by a table that a missing commit
-    /// has dropped or renamed.
-    fn free_name(&self, name: &str, id: TableId) -> String {
-        if self.holder_of(name).is_none() {
-            return name.to_owned();
-        }
-        // A name may be 127 bytes long, and a number has 20 digits.
-        let end = (0..=name.len().min(100)).rev().find(|&end| name.is_char_boundary(end));
-        let mut free = format!("{}_{id}", &name[..end.unwrap_or(0)]);
-        while self.holder_of(&free).is_some() {
-            free.push('_');
-        }
-        free
+        new
     }
 
     fn lose(&mut self, table: TableId, seq_txn: SeqTxn) {
         self.lost.entry(table).or_default().insert(seq_txn);
+    }
+
+    /// Drops the tables that missing commits have dropped (repair_replay-4) and that `may_be`.
+    pub(crate) fn drop_gone(&mut self, may_be: &dyn Fn(TableId) -> bool) -> Vec<GoneTable> {
+        let tables = self.offline.tables.iter();
+        let is_gone = |(id, table): &(&TableId, &OfflineTable)| may_be(**id) && self.is_gone(table);
+        let ids: Vec<TableId> = tables.filter(is_gone).map(|(id, _)| *id).collect();
+        let mut gone = Vec::new();
+        for id in ids {
+            let OfflineTable { name, manifest, .. } =
+                self.offline.tables.remove(&id).expect("it was just found");
+            let seq_txn = manifest.map_or(SeqTxn(1), |manifest| manifest.seq_txn.next());
+            let ops = vec![TableOp { table: id, seq_txn, change: TableChange::Drop }];
+            self.names.insert(id, name.clone());
+            gone.push(GoneTable { name, record: Record { ops } });
+        }
+        gone
+    }
+
+    fn is_gone(&self, table: &OfflineTable) -> bool {
+        let paths = self.paths.table(table.id());
+        let root = paths.root();
+        match &table.manifest {
+            None if table.is_damaged => false,
+            None if !self.has(root) => true,
+            // The files may be missing for another reason.
+            _ if !self.later.may_have_dropped(table.id()) => false,
+            None => true,
+            Some(manifest) => {
+                let had_files = !manifest.segments.is_empty() || !manifest.symbols.is_empty();
+                had_files && table.memtable_rows().is_empty() && !self.has_files(root)
+            }
+        }
+    }
+
+    fn has_files(&self, dir: &Path) -> bool {
+        match self.disk.list(dir) {
+            Ok(entries) => {
+                entries.iter().any(|it| !it.is_dir || self.has_files(&dir.join(&it.name)))
+            }
+            // Others may exist.
+            Err(error) => !error.is_not_found(),
+        }
     }
 
     /// The commits that make tables with missing files readable again (repair_replay-3).
@@ -487,7 +541,12 @@ impl<'s, 'a> RepairReplay<'s, 'a> {
         columns.fold(None, |schema, column| {
             let known =
                 schema.as_ref().map_or_else(|| Schema::clone(&manifest.schema), Schema::clone);
-            known.without_column(&column.name).ok().or(schema)
+            // With the other keys alone, rows that differ would replace each other.
+            let without_keys = match known.dedup().contains(&column.id) {
+                true => known.with_dedup(&[]),
+                false => Ok(known),
+            };
+            without_keys.and_then(|known| known.without_column(&column.name)).ok().or(schema)
         })
     }
 
@@ -615,6 +674,25 @@ impl<'s, 'a> RepairReplay<'s, 'a> {
         }
         lost
     }
+}
+
+/// A name for a new table: its own, unless it is still used by a table that a missing commit has
+/// dropped or renamed. `names` are those in use.
+fn free_name(name: &str, id: TableId, names: &BTreeMap<TableId, String>) -> String {
+    let is_taken = |name: &str| {
+        let name = fold_name(name);
+        names.values().any(|known| *known == name)
+    };
+    if !is_taken(name) {
+        return name.to_owned();
+    }
+    // A name may be 127 bytes long, and a number has 20 digits.
+    let end = (0..=name.len().min(100)).rev().find(|&end| name.is_char_boundary(end));
+    let mut free = format!("{}_{id}", &name[..end.unwrap_or(0)]);
+    while is_taken(&free) {
+        free.push('_');
+    }
+    free
 }
 
 /// Contiguous segments of a partition that include all of `gone`: fewer first.
