@@ -4,6 +4,7 @@
 //! Set `TIDEGATE_SIMULATE=first..end` to run other seeds than those of every test run.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -26,11 +27,13 @@ fn open(disk: &SimDisk, options: &OpenOptions) -> Arc<Database> {
     opened.unwrap_or_else(|error| panic!("{}", chain(&error)))
 }
 
-fn run_all(range: std::ops::Range<u64>, run: fn(u64)) {
-    for seed in seeds(range) {
-        let outcome = std::panic::catch_unwind(|| run(seed));
-        assert!(outcome.is_ok(), "TIDEGATE_SIMULATE={seed}..{} shows it again", seed + 1);
-    }
+/// Runs the seeds of a range, and those that have failed before.
+fn run_all(range: Range<u64>, found: &[u64], run: fn(u64)) {
+    let chosen = seeds(range.clone());
+    let found = found.iter().copied().filter(|_| chosen == range);
+    let fails = |seed: &u64| std::panic::catch_unwind(|| run(*seed)).is_err();
+    let failed: Vec<u64> = chosen.clone().chain(found).filter(fails).collect();
+    assert!(failed.is_empty(), "these seeds failed (TIDEGATE_SIMULATE=first..end): {failed:?}");
 }
 
 /// The tables of a step.
@@ -138,7 +141,7 @@ fn one_table_fails(seed: u64) {
 
 #[test]
 fn files_of_one_table_that_fail_fail_no_other_one() {
-    run_all(0..150, one_table_fails);
+    run_all(0..150, &[], one_table_fails);
 }
 
 /// The groups of log files with their offsets, and the tables of their records.
@@ -217,9 +220,12 @@ fn one_group_is_damaged(seed: u64) {
     }
 }
 
+// The damaged record was a DROP. The table came back without its files, or with a part of them: it
+// could not be read, and a later table of its name got another one.
 #[test]
 fn a_repair_loses_only_what_it_names() {
-    run_all(0..300, one_group_is_damaged);
+    let found = [2269, 3360, 3874, 4582, 4591, 5635, 7299, 8462];
+    run_all(0..300, &found, one_group_is_damaged);
 }
 
 /// A group of a log with nothing but a flush.
@@ -269,7 +275,12 @@ fn one_flush_is_damaged(seed: u64) {
             continue;
         }
         step.run(&database).unwrap_or_else(|e| panic!("seed {seed}: {step:?}: {}", chain(&e)));
+        let before = tables.clone();
         step.apply(&mut tables);
+        if tables == before {
+            // It has made no commit of rows, also if an earlier deletion is lost.
+            continue;
+        }
         if let Step::Delete(name, _) | Step::DropPartition(name, _) = &step {
             let snapshot = database.snapshot(name).unwrap();
             deletions.insert((snapshot.table.0, snapshot.seq_txn), steps.len());
@@ -313,7 +324,11 @@ fn one_flush_is_damaged(seed: u64) {
 }
 
 // A repair lost the rows of a flush whose record was damaged, if a later flush followed.
+// A table created and dropped in one transaction (3661, 5771) kept its name, and a later change of
+// one segment of the flush (5560) ended the search for the others. Without rows to delete, later
+// deletions (3216, 4275, 6194, 9044) were taken for the damaged one.
 #[test]
 fn a_damaged_record_of_a_flush_loses_no_row() {
-    run_all(0..300, one_flush_is_damaged);
+    let found = [3216, 3661, 4275, 5560, 5771, 6194, 9044];
+    run_all(0..300, &found, one_flush_is_damaged);
 }
