@@ -55,14 +55,19 @@ impl ConnectionThreads {
         F: Future<Output = ()> + Send + 'static,
     {
         let stream = stream.into_std()?;
-        let at = self.next.fetch_add(1, Relaxed) % self.threads.len();
-        self.threads[at].handle.spawn(async move {
+        self.spawn(async move {
             // It fails only if the system has no memory for it: the connection ends.
             if let Ok(stream) = TcpStream::from_std(stream) {
                 work(stream, peer).await;
             }
         });
         Ok(())
+    }
+
+    /// Runs the work of a connection on the next thread.
+    pub(crate) fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) {
+        let at = self.next.fetch_add(1, Relaxed) % self.threads.len();
+        self.threads[at].handle.spawn(work);
     }
 
     /// Ends the connections, and waits at most this long for each of the threads.

@@ -42,7 +42,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Buf;
-use tokio::net::TcpStream;
 use tokio::time::{Instant, timeout};
 
 use crate::budget::{OverBudget, Reservation};
@@ -98,7 +97,7 @@ pub(crate) enum Flow {
 /// Answers the requests of a connection until it ends, or the server stops.
 pub(crate) async fn serve(
     server: Arc<ServerState>,
-    stream: TcpStream,
+    socket: Socket,
     peer: SocketAddr,
     kind: ListenerKind,
     tracker: Tracker,
@@ -113,9 +112,7 @@ pub(crate) async fn serve(
         },
         body_idle: http.body_idle_timeout,
     };
-    // Without it, an answer may wait for the client to acknowledge the one before.
-    let _ = stream.set_nodelay(true);
-    let Some(socket) = open(&server, stream, kind, limits).await else { return };
+    let Some(socket) = open(&server, socket, kind, limits).await else { return };
     let mut wire = Wire::new(socket, limits);
     let mut reject_limit = RejectLimit::new(server.config.ilp.reject_rate, Instant::now());
     let mut phase = server.phase.clone();
@@ -162,11 +159,15 @@ pub(crate) async fn serve(
 /// has ended.
 async fn open(
     server: &ServerState,
-    stream: TcpStream,
+    socket: Socket,
     kind: ListenerKind,
     limits: WireLimits,
 ) -> Option<Socket> {
-    let Some(tls) = &server.tls else { return Some(Socket::Plain(stream)) };
+    let Some(tls) = &server.tls else { return Some(socket) };
+    let stream = match socket {
+        Socket::Plain(stream) => stream,
+        Socket::Tls(_) | Socket::Memory(_) => return Some(socket),
+    };
     let (mut first, mut phase) = ([0], server.phase.clone());
     let peeked = tokio::select! {
         peeked = timeout(limits.idle, stream.peek(&mut first)) => peeked,
@@ -202,11 +203,11 @@ async fn last_words(server: &ServerState, wire: &mut Wire, response: &Response, 
 }
 
 /// Answers that there are too many connections, in plain text: a handshake would cost too much.
-pub(crate) async fn refuse_connection(server: Arc<ServerState>, stream: TcpStream, max: usize) {
+pub(crate) async fn refuse_connection(server: Arc<ServerState>, socket: Socket, max: usize) {
     let http = &server.config.http;
     let (idle, head_time) = (http.head_timeout, http.head_timeout);
     let limits = WireLimits { head_bytes: 0, idle, head_time, body_idle: idle };
-    let mut wire = Wire::new(Socket::Plain(stream), limits);
+    let mut wire = Wire::new(socket, limits);
     let id = server.ids.request();
     let message = format!("too many connections [limit={max}]");
     let response = Response::error(429, &message, Some("53300"), &id).with("Retry-After", "1");

@@ -46,6 +46,6 @@ pub use auth::{StoredToken, StoredUser, UserFile, UserFileError};
 pub use error::{Error, Result};
 pub use ilp::KeyFileError;
 pub use log::{Log, LogLevels};
-pub use run::{Host, check, serve};
+pub use run::{Host, InMemoryHost, InMemoryServer, check, serve};
 pub use tls::TlsError;
 pub use value_text::json;

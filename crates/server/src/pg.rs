@@ -38,7 +38,6 @@ mod fuzz_copy_target;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use tokio::net::TcpStream;
 use tokio::task::spawn_blocking;
 use tokio::time::{sleep, timeout};
 
@@ -46,6 +45,7 @@ use crate::auth::CHECK_INTERVAL;
 use crate::log::LogKind;
 use crate::replaceable::ReplaceableSocket;
 use crate::server_state::{Phase, ServerState, Tracker, stopping};
+use crate::socket::Socket;
 use connection::{Connection, End};
 use error_response::ErrorResponse;
 use login::{CLOSE_TIMEOUT, LoginOutcome, log_in};
@@ -57,16 +57,14 @@ pub(crate) const PENDING_MAX: usize = 128;
 /// Serves a connection until it ends, or the server does.
 pub(crate) async fn serve(
     server: Arc<ServerState>,
-    stream: TcpStream,
+    socket: Socket,
     peer: SocketAddr,
     pending: ReplaceableSocket,
     tracker: Tracker,
 ) {
-    // Without it, an answer may wait for the client to acknowledge the one before.
-    let _ = stream.set_nodelay(true);
     let mut ending = server.phase.clone();
     tokio::select! {
-        () = Box::pin(attend(&server, Wire::new(stream), peer, pending)) => {}
+        () = Box::pin(attend(&server, Wire::new(socket), peer, pending)) => {}
         // Running work is dropped.
         _ = async { ending.wait_for(|phase| *phase == Phase::Ending).await.map(drop) } => {}
     }
@@ -149,8 +147,8 @@ fn end_changed(server: &ServerState) {
 }
 
 /// Answers that there are too many connections.
-pub(crate) async fn refuse_connection(server: Arc<ServerState>, stream: TcpStream) {
-    let mut wire = Wire::new(stream);
+pub(crate) async fn refuse_connection(server: Arc<ServerState>, socket: Socket) {
+    let mut wire = Wire::new(socket);
     // A client that asks for TLS first reads one byte only, and closes: a handshake would cost too
     // much.
     wire.writer.error_response(&too_many(server.config.pg.max_connections));

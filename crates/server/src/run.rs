@@ -1,5 +1,7 @@
 //! The life of a server: start, listeners, periodic work, reload and stop.
 
+mod in_memory;
+
 use std::net::SocketAddr;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
@@ -35,9 +37,13 @@ use crate::lanes::{self, Lanes};
 use crate::log::Log;
 use crate::metrics::Transport;
 use crate::pg::{self, PENDING_MAX};
+use crate::replaceable::ReplaceableSocket;
 use crate::server_state::{Phase, ServerState, Services, Setup, Tracker};
+use crate::socket::Socket;
 use crate::tls::Tls;
 use crate::watchdog::{CHECK_INTERVAL, Watchdog};
+
+pub use in_memory::{InMemoryHost, InMemoryServer};
 
 /// The most threads on which commits compute and wait for the disk: waiting ones share a sync, and
 /// more than a few computing ones only share the cores.
@@ -526,36 +532,46 @@ async fn accept_http(
     server: Arc<ServerState>,
     tracker: Tracker,
 ) {
+    loop {
+        let Some((stream, peer)) = accept(&listener, &server).await else { continue };
+        serve_http(&server, Socket::accepted(stream), peer, kind, tracker.clone());
+    }
+}
+
+/// Begins to serve a connection of HTTP, if there is a place for it.
+fn serve_http(
+    server: &Arc<ServerState>,
+    socket: Socket,
+    peer: SocketAddr,
+    kind: ListenerKind,
+    tracker: Tracker,
+) {
     // Requests for the state of a busy server have places of their own.
     let (transport, max) = match kind {
         ListenerKind::Main => (Transport::Http, server.config.http.max_connections),
         ListenerKind::Admin => (Transport::Admin, ADMIN_CONNECTIONS_MAX),
     };
-    loop {
-        let Some((stream, peer)) = accept(&listener, &server).await else { continue };
-        let (task, tracker) = (Arc::clone(&server), tracker.clone());
-        let is_admin = kind == ListenerKind::Admin;
-        let counted = Counted::one_more(&server, transport, max).or_else(|| {
-            let gone = is_admin && server.admin_sockets.drop_oldest();
-            gone.then(|| Counted::in_place_of_another(&server, transport))
-        });
-        let Some(counted) = counted else {
-            tokio::spawn(http::refuse_connection(task, stream, max));
-            continue;
-        };
-        let socket = is_admin.then(|| server.admin_sockets.enter(peer.ip()));
-        tokio::spawn(async move {
-            let served = http::serve(task, stream, peer, kind, tracker);
-            match socket {
-                Some(socket) => tokio::select! {
-                    () = Box::pin(served) => {}
-                    () = socket.dropped() => {}
-                },
-                None => served.await,
-            }
-            drop(counted);
-        });
-    }
+    let (task, is_admin) = (Arc::clone(server), kind == ListenerKind::Admin);
+    let counted = Counted::one_more(server, transport, max).or_else(|| {
+        let gone = is_admin && server.admin_sockets.drop_oldest();
+        gone.then(|| Counted::in_place_of_another(server, transport))
+    });
+    let Some(counted) = counted else {
+        tokio::spawn(http::refuse_connection(task, socket, max));
+        return;
+    };
+    let place = is_admin.then(|| server.admin_sockets.enter(peer.ip()));
+    tokio::spawn(async move {
+        let served = http::serve(task, socket, peer, kind, tracker);
+        match place {
+            Some(place) => tokio::select! {
+                () = Box::pin(served) => {}
+                () = place.dropped() => {}
+            },
+            None => served.await,
+        }
+        drop(counted);
+    });
 }
 
 async fn accept_pg(
@@ -564,24 +580,15 @@ async fn accept_pg(
     backends: Arc<ConnectionThreads>,
     tracker: Tracker,
 ) {
-    // Some places depend on the user: the login comes first, of a bounded number of sockets.
-    let max = server.config.pg.max_connections.saturating_add(ADMIN_SLOTS + PENDING_MAX);
     loop {
         let Some((stream, peer)) = accept(&listener, &server).await else { continue };
         let (task, tracker) = (Arc::clone(&server), tracker.clone());
-        let counted = Counted::one_more(&server, Transport::Pg, max).or_else(|| {
-            // The connection replaces another one, which is dropped.
-            let gone = server.pending_logins.drop_oldest();
-            gone.then(|| Counted::in_place_of_another(&server, Transport::Pg))
-        });
-        let Some(counted) = counted else {
-            tokio::spawn(pg::refuse_connection(task, stream));
+        let Some(PgPlace { counted, pending }) = PgPlace::find(&server, peer) else {
+            tokio::spawn(pg::refuse_connection(task, Socket::accepted(stream)));
             continue;
         };
-        // It is registered here, so that the next connection can replace it.
-        let pending = server.pending_logins.enter(peer.ip());
         let given = backends.give(stream, peer, async move |stream, peer| {
-            pg::serve(task, stream, peer, pending, tracker).await;
+            pg::serve(task, Socket::accepted(stream), peer, pending, tracker).await;
             drop(counted);
         });
         if let Err(error) = given {
@@ -647,6 +654,27 @@ impl Counted {
 impl Drop for Counted {
     fn drop(&mut self) {
         self.0.metrics.of(self.1).connections.sub(1);
+    }
+}
+
+/// The place of a connection of PostgreSQL's protocol.
+struct PgPlace {
+    counted: Counted,
+    pending: ReplaceableSocket,
+}
+
+impl PgPlace {
+    /// Returns a place for one more connection; `None` if there is none.
+    fn find(server: &Arc<ServerState>, peer: SocketAddr) -> Option<PgPlace> {
+        // Some places depend on the user: the login comes first, of a bounded number of sockets.
+        let max = server.config.pg.max_connections.saturating_add(ADMIN_SLOTS + PENDING_MAX);
+        let counted = Counted::one_more(server, Transport::Pg, max).or_else(|| {
+            // The connection replaces another one, which is dropped.
+            let gone = server.pending_logins.drop_oldest();
+            gone.then(|| Counted::in_place_of_another(server, Transport::Pg))
+        })?;
+        // It is registered here, so that the next connection can replace it.
+        Some(PgPlace { counted, pending: server.pending_logins.enter(peer.ip()) })
     }
 }
 

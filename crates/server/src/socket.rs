@@ -1,14 +1,14 @@
-//! The socket of a connection, in plain text or through TLS.
+//! The socket of a connection, in plain text or through TLS, or a pair of buffers in memory.
 //!
 //! - socket-1. A wait for bytes without a buffer (`readable`) also ends for bytes that were
 //!   received with others and are decrypted already.
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, Waker};
 
 use futures::FutureExt as _;
-use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
+use tokio::io::{AsyncRead, AsyncWrite, DuplexStream, Interest, ReadBuf};
 use tokio::net::TcpStream;
 
 use crate::tls::ServerStream;
@@ -17,25 +17,35 @@ use crate::tls::ServerStream;
 pub(crate) enum Socket {
     Plain(TcpStream),
     Tls(Box<ServerStream>),
+    /// A connection within the process (`InMemoryServer`); it never uses TLS.
+    Memory(DuplexStream),
 }
 
 impl Socket {
+    /// Makes the socket of a connection that was accepted.
+    pub(crate) fn accepted(stream: TcpStream) -> Socket {
+        // Without it, an answer may wait for the client to acknowledge the one before.
+        let _ = stream.set_nodelay(true);
+        Socket::Plain(stream)
+    }
+
     pub(crate) fn is_tls(&self) -> bool {
         matches!(self, Socket::Tls(_))
     }
 
-    /// Returns the socket of the kernel.
-    fn stream(&self) -> &TcpStream {
+    /// Returns the socket of the kernel, if there is one.
+    fn stream(&self) -> Option<&TcpStream> {
         match self {
-            Socket::Plain(stream) => stream,
-            Socket::Tls(stream) => stream.get_ref().0,
+            Socket::Plain(stream) => Some(stream),
+            Socket::Tls(stream) => Some(stream.get_ref().0),
+            Socket::Memory(_) => None,
         }
     }
 
     /// Makes the connection end with a reset, so that the other side notices that something is
     /// missing.
     pub(crate) fn set_zero_linger(&self) -> io::Result<()> {
-        self.stream().set_zero_linger()
+        self.stream().map_or(Ok(()), TcpStream::set_zero_linger)
     }
 
     /// Waits until there may be bytes to read, or the end (socket-1).
@@ -45,13 +55,18 @@ impl Socket {
         {
             return Ok(());
         }
-        self.stream().readable().await
+        match self.stream() {
+            Some(stream) => stream.readable().await,
+            // The wait happens with the buffer.
+            None => Ok(()),
+        }
     }
 
     /// Returns true if the other side has closed its half, as far as the kernel knows, without
     /// waiting.
-    pub(crate) fn is_closed(&self) -> bool {
-        match self.stream().ready(Interest::READABLE).now_or_never() {
+    pub(crate) fn is_closed(&mut self) -> bool {
+        let Some(stream) = self.stream() else { return self.is_dropped() };
+        match stream.ready(Interest::READABLE).now_or_never() {
             Some(Ok(ready)) => ready.is_read_closed(),
             Some(Err(_)) => true,
             None => false,
@@ -60,12 +75,21 @@ impl Socket {
 
     /// Returns true if the connection was reset or has failed, as far as the kernel knows, without
     /// waiting.
-    pub(crate) fn is_reset(&self) -> bool {
-        match self.stream().ready(Interest::WRITABLE).now_or_never() {
+    pub(crate) fn is_reset(&mut self) -> bool {
+        let Some(stream) = self.stream() else { return self.is_dropped() };
+        match stream.ready(Interest::WRITABLE).now_or_never() {
             Some(Ok(ready)) => ready.is_write_closed(),
             Some(Err(_)) => true,
             None => false,
         }
+    }
+
+    /// Returns true if the other side of a connection in memory has been dropped: even a write of
+    /// nothing fails then.
+    fn is_dropped(&mut self) -> bool {
+        let Socket::Memory(stream) = self else { return false };
+        let written = Pin::new(stream).poll_write(&mut Context::from_waker(Waker::noop()), &[]);
+        matches!(written, Poll::Ready(Err(_)))
     }
 }
 
@@ -78,6 +102,7 @@ impl AsyncRead for Socket {
         match self.get_mut() {
             Socket::Plain(stream) => Pin::new(stream).poll_read(cx, buf),
             Socket::Tls(stream) => Pin::new(stream.as_mut()).poll_read(cx, buf),
+            Socket::Memory(stream) => Pin::new(stream).poll_read(cx, buf),
         }
     }
 }
@@ -91,6 +116,7 @@ impl AsyncWrite for Socket {
         match self.get_mut() {
             Socket::Plain(stream) => Pin::new(stream).poll_write(cx, buf),
             Socket::Tls(stream) => Pin::new(stream.as_mut()).poll_write(cx, buf),
+            Socket::Memory(stream) => Pin::new(stream).poll_write(cx, buf),
         }
     }
 
@@ -102,6 +128,7 @@ impl AsyncWrite for Socket {
         match self.get_mut() {
             Socket::Plain(stream) => Pin::new(stream).poll_write_vectored(cx, slices),
             Socket::Tls(stream) => Pin::new(stream.as_mut()).poll_write_vectored(cx, slices),
+            Socket::Memory(stream) => Pin::new(stream).poll_write_vectored(cx, slices),
         }
     }
 
@@ -109,6 +136,7 @@ impl AsyncWrite for Socket {
         match self {
             Socket::Plain(stream) => stream.is_write_vectored(),
             Socket::Tls(stream) => stream.is_write_vectored(),
+            Socket::Memory(stream) => stream.is_write_vectored(),
         }
     }
 
@@ -116,6 +144,7 @@ impl AsyncWrite for Socket {
         match self.get_mut() {
             Socket::Plain(stream) => Pin::new(stream).poll_flush(cx),
             Socket::Tls(stream) => Pin::new(stream.as_mut()).poll_flush(cx),
+            Socket::Memory(stream) => Pin::new(stream).poll_flush(cx),
         }
     }
 
@@ -123,6 +152,7 @@ impl AsyncWrite for Socket {
         match self.get_mut() {
             Socket::Plain(stream) => Pin::new(stream).poll_shutdown(cx),
             Socket::Tls(stream) => Pin::new(stream.as_mut()).poll_shutdown(cx),
+            Socket::Memory(stream) => Pin::new(stream).poll_shutdown(cx),
         }
     }
 }

@@ -68,11 +68,7 @@ impl Drop for Spinner<'_> {
 }
 
 impl Wire {
-    pub(super) fn new(stream: TcpStream) -> Wire {
-        Wire::of(Socket::Plain(stream))
-    }
-
-    fn of(socket: Socket) -> Wire {
+    pub(super) fn new(socket: Socket) -> Wire {
         let (input, writer) = (BytesMut::new(), MessageWriter::default());
         let send_timeout = SEND_TIMEOUT;
         Wire { socket, input, writer, is_prompt: false, end_point: None, send_timeout }
@@ -82,16 +78,16 @@ impl Wire {
         self.socket.is_tls()
     }
 
-    /// Returns the plain socket for a TLS handshake; `None` if it uses TLS already.
+    /// Returns the plain socket for a TLS handshake; `None` if it uses TLS already, or cannot.
     pub(super) fn into_plain(self) -> Option<TcpStream> {
         match self.socket {
             Socket::Plain(stream) => Some(stream),
-            Socket::Tls(_) => None,
+            Socket::Tls(_) | Socket::Memory(_) => None,
         }
     }
 
     pub(super) fn of_tls(stream: ServerStream, end_point: Option<Arc<[u8]>>) -> Wire {
-        Wire { end_point, ..Wire::of(Socket::Tls(Box::new(stream))) }
+        Wire { end_point, ..Wire::new(Socket::Tls(Box::new(stream))) }
     }
 
     /// Returns the hash of the server's certificate, to which a login over this connection can be
@@ -101,10 +97,13 @@ impl Wire {
     }
 
     /// Returns the first byte, without taking it; `None` at the end.
-    pub(super) async fn peek(&self) -> io::Result<Option<u8>> {
-        let Socket::Plain(stream) = &self.socket else { return Ok(None) };
-        let mut byte = [0];
-        Ok((stream.peek(&mut byte).await? > 0).then_some(byte[0]))
+    pub(super) async fn peek(&mut self) -> io::Result<Option<u8>> {
+        if let Socket::Plain(stream) = &self.socket {
+            let mut byte = [0];
+            return Ok((stream.peek(&mut byte).await? > 0).then_some(byte[0]));
+        }
+        self.fill().await?;
+        Ok(self.input.first().copied())
     }
 
     /// Reads bytes; returns 0 at the end.
