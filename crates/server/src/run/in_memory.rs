@@ -1,6 +1,7 @@
 //! A server without listeners, whose connections are pairs of buffers in memory.
 //!
-//! - Its connections have the places, limits, threads and handlers of those that a listener accepts.
+//! - Its connections have the places, limits, threads and handlers of those that a listener
+//!   accepts.
 //! - The owner does the maintenance of the database, as without a server.
 //!
 //! It has no TLS, and no line protocol over TCP. Not here: listeners and signals (`run`).

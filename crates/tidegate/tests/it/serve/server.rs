@@ -139,23 +139,6 @@ impl Server {
         self.request(&format!("GET {target} HTTP/1.1\r\nHost: x\r\n"), b"")
     }
 
-    /// Returns the status of the first answer to some bytes.
-    pub(super) fn status(&self, request: &[u8]) -> u16 {
-        let mut stream = self.connect();
-        let sent = stream.write_all(request);
-        let mut bytes = Vec::new();
-        let mut buffer = [0; 4096];
-        while find(&bytes, b"\r\n\r\n").is_none() {
-            match stream.read(&mut buffer) {
-                Ok(0) | Err(_) => break,
-                Ok(count) => bytes.extend_from_slice(&buffer[..count]),
-            }
-        }
-        let head = String::from_utf8_lossy(&bytes);
-        let status = head.split(' ').nth(1).and_then(|it| it.parse().ok());
-        status.unwrap_or_else(|| panic!("no answer: {sent:?} {head}"))
-    }
-
     pub(super) fn post(&self, target: &str, fields: &str, body: impl AsRef<[u8]>) -> Answer {
         let body = body.as_ref();
         let head = format!(
