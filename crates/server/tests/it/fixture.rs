@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::{self, Thread};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 use tidegate_model::ByteCount;
@@ -255,10 +255,14 @@ fn wait<T>(work: impl Future<Output = T>) -> Option<T> {
         if let Poll::Ready(done) = work.as_mut().poll(&mut Context::from_waker(&waker)) {
             return Some(done);
         }
-        // A wake between the poll and this line makes the wait return at once.
-        thread::park_timeout(WAIT_MAX);
-        if !unpark.is_woken.swap(false, SeqCst) {
-            return None;
+        // Parking may end for a wake of before.
+        let end = Instant::now() + WAIT_MAX;
+        while !unpark.is_woken.swap(false, SeqCst) {
+            let left = end.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return None;
+            }
+            thread::park_timeout(left);
         }
     }
 }
