@@ -8,7 +8,7 @@
 
 use std::sync::Arc;
 
-use datafusion::arrow::datatypes::{DataType, FieldRef};
+use datafusion::arrow::datatypes::{DataType, Field, FieldRef};
 use datafusion::common::Result;
 use datafusion::functions::core::coalesce;
 use datafusion::logical_expr::binary::type_union_resolution;
@@ -44,12 +44,16 @@ fn type_of_bytes(args: &[DataType]) -> Option<DataType> {
     (are_bytes && others.all(|ty| ty == first)).then(|| first.clone())
 }
 
+/// Returns the type of an argument among bytes of a type.
+fn of_bytes<'t>(arg: &'t DataType, bytes: &'t DataType) -> &'t DataType {
+    if arg.is_string() { arg } else { bytes }
+}
+
 impl ScalarUDFImpl for Coalesce {
     delegate! { inner:
         fn name(&self) -> &str;
         fn signature(&self) -> &Signature;
         fn return_type(&self, args: &[DataType]) -> Result<DataType>;
-        fn return_field_from_args(&self, args: ReturnFieldArgs<'_>) -> Result<FieldRef>;
         fn simplify(&self, args: Vec<Expr>, info: &SimplifyContext) -> Result<ExprSimplifyResult>;
         fn short_circuits(&self) -> bool;
         fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue>;
@@ -58,11 +62,24 @@ impl ScalarUDFImpl for Coalesce {
 
     fn coerce_types(&self, args: &[DataType]) -> Result<Vec<DataType>> {
         self.inner.coerce_types(args).or_else(|error| {
-            match type_of_times(args).or_else(|| type_of_bytes(args)) {
-                Some(ty) => Ok(vec![ty; args.len()]),
+            if let Some(ty) = type_of_times(args) {
+                return Ok(vec![ty; args.len()]);
+            }
+            match type_of_bytes(args) {
+                // Arrow casts no text to such a type: the texts stay until they are values of it.
+                Some(ty) => Ok(args.iter().map(|it| of_bytes(it, &ty).clone()).collect()),
                 None => Err(error),
             }
         })
+    }
+
+    fn return_field_from_args(&self, args: ReturnFieldArgs<'_>) -> Result<FieldRef> {
+        let types = args.arg_fields.iter().map(|field| field.data_type().clone());
+        let Some(ty) = type_of_bytes(&types.collect::<Vec<_>>()) else {
+            return self.inner.return_field_from_args(args);
+        };
+        let is_nullable = args.arg_fields.iter().all(|field| field.is_nullable());
+        Ok(Arc::new(Field::new(self.name(), ty, is_nullable)))
     }
 
     fn conditional_arguments<'a>(
