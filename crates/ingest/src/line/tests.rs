@@ -221,9 +221,9 @@ fn integers_take_what_is_whole_and_in_range() {
         goes(ColumnType::UInt8, "255_ -> 255; 256_ -> ! out of range; -1_ -> ! out of range");
         goes(ColumnType::UInt16, "65536_ -> ! out of range");
         goes(ColumnType::UInt32, "4294967295_ -> 4294967295; 4294967296_ -> ! out of range");
-        goes(ColumnType::UInt64, "18446744073709551615_ -> 18446744073709551615");
-        goes(ColumnType::UInt64, "18446744073709551616_ -> ! out of range");
+        goes(ColumnType::UInt64, "9223372036854775807_ -> 9223372036854775807");
     }
+    goes(ColumnType::UInt64, "18446744073709551615u -> 18446744073709551615");
     goes(ColumnType::Int8, "1e2 -> 100; 128 -> ! out of range; t -> 1; F -> 0");
     goes(ColumnType::UInt8, "100.0 -> 100");
     goes(ColumnType::UInt16, "t -> 1; F -> 0");
@@ -232,6 +232,35 @@ fn integers_take_what_is_whole_and_in_range() {
     goes(ColumnType::Int64, "Infinity -> ! it is not finite; 5t -> 5");
     goes_nowhere(&["tag 1", "1d", "\"1\""], &[ColumnType::Int64]);
     goes_nowhere(&["5t"], &[ColumnType::Int32]);
+}
+
+// A column of texts, decimals or floats took `-1u` and integers of more than 64 bits: only the
+// range of the column was checked.
+#[test]
+fn values_are_in_the_range_of_their_suffix_in_every_column() {
+    let wide = ColumnType::Decimal { precision: 38, scale: 0 };
+    for ty in [
+        ColumnType::Int64,
+        ColumnType::UInt64,
+        ColumnType::Float32,
+        ColumnType::Float64,
+        wide,
+        MICROS,
+        NANOS,
+        ColumnType::Symbol,
+        ColumnType::Varchar,
+    ] {
+        goes(ty, "9223372036854775808i -> ! out of range");
+        goes(ty, "-9223372036854775809i -> ! out of range");
+        goes(ty, "18446744073709551616u -> ! out of range");
+        goes(ty, "-1u -> ! out of range; -0u -> ! out of range");
+    }
+    goes(wide, "-9223372036854775808i -> -9223372036854775808; +1i -> 1; +1u -> 1");
+    goes(wide, "18446744073709551615u -> 18446744073709551615");
+    goes(ColumnType::Varchar, "18446744073709551615u -> 18446744073709551615");
+    for ty in [ColumnType::Float64, ColumnType::Symbol, ColumnType::Varchar] {
+        goes(ty, "1e400 -> ! out of range; -1e400 -> ! out of range; NaN -> NaN");
+    }
 }
 
 #[test]
@@ -293,7 +322,11 @@ fn times_take_counts_in_their_unit_and_texts() {
     goes(MICROS, "5i -> 5; 5u -> 5; 1999n -> 1; -1n -> -1");
     goes(NANOS, "5i -> 5; 1t -> 1000; 1m -> 1000000");
     goes(NANOS, "9223372036854775807m -> ! date or time out of range");
-    goes(NANOS, "9223372036854775808i -> ! date or time out of range");
+    goes(NANOS, "9223372036854775808u -> ! date or time out of range");
+    goes(ColumnType::Int64, "-9223372036854775808n -> -9223372036854775808");
+    for ty in [MICROS, NANOS, ColumnType::Date] {
+        goes(ty, "99999999999999999999n -> ! date or time out of range");
+    }
     goes(MICROS, "\"1970-01-01T00:00:01.0000019Z\" -> 1000001");
     goes(NANOS, "\"1970-01-01T00:00:01.0000019Z\" -> 1000001900");
     goes(MICROS, "\"1970-02-30\" -> ! date or time out of range");
@@ -379,6 +412,21 @@ fn timestamps_count_what_the_precision_says_unless_a_suffix_does() {
             &format!("line 1: timestamp '{text}' is out of range"),
         );
     }
+    // Microseconds reach further than nanoseconds, but a count has 64 bits.
+    for text in ["99999999999999999999", "9223372036854775808", "-9223372036854775809n"] {
+        times(
+            &format!("t x=1 {text}\n"),
+            Precision::Nanos,
+            TimeUnit::Micros,
+            &format!("line 1: timestamp '{text}' is out of range"),
+        );
+    }
+    times(
+        "t x=1 9223372036854775807\nt x=1 -9223372036854775808n\n",
+        Precision::Nanos,
+        TimeUnit::Micros,
+        "[9223372036854775, -9223372036854776]",
+    );
     times(
         "t x=1 9223372036854775807\n",
         Precision::Hours,

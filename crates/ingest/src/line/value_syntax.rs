@@ -3,6 +3,9 @@
 //! - value_syntax-1. A conversion keeps the value or fails; nothing is clipped or wrapped. Floats
 //!   become the nearest ones of their type, or are rounded to the scale of a DECIMAL; instants that
 //!   are finer than their column are rounded toward the past.
+//! - value_syntax-2. A value is in the range of its kind, whatever its column: `i` and counts of
+//!   times have 64 bits with a sign, `u` 64 bits without one, and numbers are in the range of a
+//!   double.
 //! - A float is parsed from its text and never by way of a double, unless the column is one.
 //!
 //! Not here: the end of a value (`scan`), the memory of columns (`column`).
@@ -220,9 +223,22 @@ impl<'a> RawValue<'a> {
         }
     }
 
+    /// The value with the suffix `i` or `u`, if it is in the range of its suffix (value_syntax-2).
+    fn suffixed(self) -> Result<i128, CellError> {
+        match self {
+            RawValue::Integer(text) => Ok(parse::parse_i64(text)?.into()),
+            RawValue::Unsigned([b'-', ..]) => Err(CellError::OutOfRange),
+            RawValue::Unsigned(text) => {
+                let digits = text.strip_prefix(b"+").unwrap_or(text);
+                Ok(parse::parse_u64(digits)?.into())
+            }
+            _ => unreachable!("{} has neither suffix", self.kind()),
+        }
+    }
+
     fn integer(self, ty: ColumnType) -> Result<i128, Misfit> {
         let value = match self {
-            RawValue::Integer(text) | RawValue::Unsigned(text) => whole(text)?,
+            RawValue::Integer(_) | RawValue::Unsigned(_) => self.suffixed()?,
             RawValue::Float(text) => {
                 if is_special(text) {
                     return Err(Misfit::NotFinite);
@@ -233,7 +249,7 @@ impl<'a> RawValue<'a> {
                 parse::parse_decimal(text, 38, 0)?
             }
             RawValue::Boolean(value) => i128::from(value),
-            RawValue::Time(text, _) if ty == ColumnType::Int64 => whole(text)?,
+            RawValue::Time(text, _) if ty == ColumnType::Int64 => parse::parse_i64(text)?.into(),
             _ => return Err(Misfit::Type),
         };
         let (min, max) = integer_range(ty);
@@ -245,7 +261,7 @@ impl<'a> RawValue<'a> {
         match self {
             RawValue::Float(text) | RawValue::Decimal(text) => Ok(parse::parse_f64(text)?),
             RawValue::Integer(text) | RawValue::Unsigned(text) => {
-                exact_within(whole(text)?, f64::MANTISSA_DIGITS)?;
+                exact_within(self.suffixed()?, f64::MANTISSA_DIGITS)?;
                 Ok(parse::parse_f64(text)?)
             }
             RawValue::Boolean(value) => Ok(f64::from(u8::from(value))),
@@ -257,7 +273,7 @@ impl<'a> RawValue<'a> {
         match self {
             RawValue::Float(text) | RawValue::Decimal(text) => Ok(parse::parse_f32(text)?),
             RawValue::Integer(text) | RawValue::Unsigned(text) => {
-                exact_within(whole(text)?, f32::MANTISSA_DIGITS)?;
+                exact_within(self.suffixed()?, f32::MANTISSA_DIGITS)?;
                 Ok(parse::parse_f32(text)?)
             }
             RawValue::Boolean(value) => Ok(f32::from(u8::from(value))),
@@ -268,7 +284,10 @@ impl<'a> RawValue<'a> {
     fn decimal(self, precision: u8, scale: u8) -> Result<i128, Misfit> {
         let parsed = |text| Ok(parse::parse_decimal(text, precision, scale)?);
         match self {
-            RawValue::Integer(text) | RawValue::Unsigned(text) => parsed(text),
+            RawValue::Integer(text) | RawValue::Unsigned(text) => {
+                self.suffixed()?;
+                parsed(text)
+            }
             RawValue::Float(text) if is_special(text) => Err(Misfit::NotFinite),
             RawValue::Float(text) => parsed(text),
             RawValue::Decimal(text) | RawValue::Text(text) => {
@@ -282,8 +301,8 @@ impl<'a> RawValue<'a> {
     /// The instant; an integer without suffix counts the unit of the column.
     pub(super) fn instant(self, unit: TimeUnit) -> Result<i64, Misfit> {
         match self {
-            RawValue::Integer(text) | RawValue::Unsigned(text) => {
-                i64::try_from(whole(text)?).map_err(|_| CellError::TimeOutOfRange.into())
+            RawValue::Integer(_) | RawValue::Unsigned(_) => {
+                i64::try_from(self.suffixed()?).map_err(|_| CellError::TimeOutOfRange.into())
             }
             RawValue::Time(text, epoch) => Ok(instant_of(text, epoch, unit)?),
             RawValue::Text(text) => {
@@ -296,8 +315,7 @@ impl<'a> RawValue<'a> {
     fn date(self) -> Result<i32, Misfit> {
         match self {
             RawValue::Time(text, epoch) => {
-                let nanos = whole(text)?.checked_mul(nanos_per(epoch).into());
-                let nanos = nanos.ok_or(CellError::TimeOutOfRange)?;
+                let nanos = time_count(text)? * i128::from(nanos_per(epoch));
                 let days = nanos.div_euclid(86_400 * 1_000_000_000); // value_syntax-1
                 i32::try_from(days).map_err(|_| CellError::TimeOutOfRange.into())
             }
@@ -311,7 +329,15 @@ impl<'a> RawValue<'a> {
             RawValue::Decimal(_) | RawValue::Time(..) | RawValue::Hex(_) => {
                 return Err(Misfit::Type);
             }
-            _ => self.text(),
+            RawValue::Integer(_) | RawValue::Unsigned(_) => {
+                self.suffixed()?;
+                self.text()
+            }
+            RawValue::Float(text) => {
+                parse::parse_f64(text)?; // value_syntax-2
+                text
+            }
+            RawValue::Boolean(_) | RawValue::Text(_) | RawValue::Tag(_) => self.text(),
         };
         let bytes_max = match ty {
             ColumnType::Symbol => limits::SYMBOL_BYTES,
@@ -342,11 +368,9 @@ pub(super) fn instant_of(text: &[u8], epoch: EpochUnit, to: TimeUnit) -> Result<
     scaled(text, nanos_per(epoch), to)
 }
 
-/// Converts a count of units of `nanos` nanoseconds. The count may have more digits than the
-/// result.
+/// Converts a count of units of `nanos` nanoseconds.
 pub(super) fn scaled(text: &[u8], nanos: i64, to: TimeUnit) -> Result<i64, CellError> {
-    let count = whole(text).map_err(|_| CellError::TimeOutOfRange)?;
-    let nanos = count.checked_mul(nanos.into()).ok_or(CellError::TimeOutOfRange)?;
+    let nanos = time_count(text)? * i128::from(nanos);
     let instant = match to {
         TimeUnit::Nanos => nanos,
         TimeUnit::Micros => nanos.div_euclid(1_000), // value_syntax-1
@@ -363,12 +387,10 @@ fn nanos_per(epoch: EpochUnit) -> i64 {
     }
 }
 
-/// Parses digits with a sign, up to 38 of them.
-fn whole(text: &[u8]) -> Result<i128, CellError> {
-    match parse::parse_i64(text) {
-        Ok(value) => Ok(value.into()),
-        Err(_) => parse::parse_decimal(text, 38, 0),
-    }
+/// Parses a count of units since 1970, of 64 bits (value_syntax-2). Its product with the
+/// nanoseconds of a unit has fewer than 128.
+fn time_count(text: &[u8]) -> Result<i128, CellError> {
+    parse::parse_i64(text).map(i128::from).map_err(|_| CellError::TimeOutOfRange)
 }
 
 /// Checks that a float with this many bits of mantissa holds an integer exactly. The exponents

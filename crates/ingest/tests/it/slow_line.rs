@@ -391,7 +391,7 @@ impl Reader<'_> {
 }
 
 fn scaled(digits: &[u8], nanos: i128, unit: TimeUnit) -> Option<i64> {
-    let count = slow::integer(digits, -(10_i128.pow(25)), 10_i128.pow(25)).ok()?;
+    let count = slow::integer(digits, i64::MIN.into(), i64::MAX.into()).ok()?;
     let per = if unit == TimeUnit::Nanos { 1 } else { 1_000 };
     i64::try_from((count * nanos).div_euclid(per)).ok()
 }
@@ -571,8 +571,23 @@ fn places(number: &[u8]) -> i64 {
     i64::try_from(places.clamp(-(10_i128.pow(9)), 10_i128.pow(9))).unwrap()
 }
 
+/// Returns true for a value in the range of its kind, which is independent of the column.
+fn is_in_range(raw: &RawValue) -> bool {
+    match raw {
+        RawValue::Integer(text) | RawValue::Time(text, _) => {
+            slow::integer(text, i64::MIN.into(), i64::MAX.into()).is_ok()
+        }
+        RawValue::Unsigned(text) => {
+            !text.starts_with(b"-") && slow::integer(text, 0, u64::MAX.into()).is_ok()
+        }
+        RawValue::Float(text) => slow::value(text, ColumnType::Float64, None).is_ok(),
+        _ => true,
+    }
+}
+
 fn instant(raw: &RawValue, unit: TimeUnit) -> Option<i64> {
     match raw {
+        _ if !is_in_range(raw) => None,
         RawValue::Integer(text) | RawValue::Unsigned(text) => {
             let value = slow::integer(text, i64::MIN.into(), i64::MAX.into()).ok()?;
             i64::try_from(value).ok()
@@ -587,6 +602,7 @@ fn instant(raw: &RawValue, unit: TimeUnit) -> Option<i64> {
 fn convert(raw: &RawValue, ty: ColumnType) -> Option<Value> {
     let value = |text: &[u8]| slow::value(text, ty, Some(&TimestampFormat::Iso)).ok();
     match (raw, ty) {
+        _ if !is_in_range(raw) => None,
         (
             RawValue::Tag(text),
             ColumnType::Symbol | ColumnType::Varchar | ColumnType::Uuid | ColumnType::Ipv4,
@@ -661,7 +677,7 @@ fn time(raw: &RawValue, text: &[u8], epoch: EpochUnit, ty: ColumnType) -> Option
             instant(raw, unit).map(|instant| Value::Integer(instant.into()))
         }
         ColumnType::Date => {
-            let count = slow::integer(text, -(10_i128.pow(28)), 10_i128.pow(28)).ok()?;
+            let count = slow::integer(text, i64::MIN.into(), i64::MAX.into()).ok()?;
             let days = (count * nanos_per(epoch)).div_euclid(86_400 * 1_000_000_000);
             i32::try_from(days).ok().map(|days| Value::Integer(days.into()))
         }
