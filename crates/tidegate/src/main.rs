@@ -38,6 +38,7 @@ use clap::Parser;
 use tidegate_platform::{
     CountingAllocator, install_sigbus_handler, printable, raise_descriptor_limit,
 };
+use tokio::runtime::Runtime;
 
 use crate::args::{Arguments, BenchCommand, Command};
 use crate::environment::Environment;
@@ -156,6 +157,14 @@ fn exit_of_panic(text: Option<&str>) -> Exit {
         true => Exit::Failed,
         false => Exit::Internal,
     }
+}
+
+/// Builds a runtime. A panic meanwhile, for want of threads, ends the process.
+pub(crate) fn build_runtime(builder: &mut tokio::runtime::Builder) -> io::Result<Runtime> {
+    end_with_a_panic();
+    let runtime = builder.build();
+    panic::set_hook(Box::new(report_defect));
+    runtime
 }
 
 /// Makes a panic of the main thread end the process at once: unwinding would wait for threads that

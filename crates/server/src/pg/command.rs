@@ -194,7 +194,9 @@ impl<'a> Words<'a> {
             }
             "DISCARD" if self.take("ALL") => Ok(Command::DiscardAll),
             "DISCARD" if self.take("TEMP") || self.take("TEMPORARY") => Ok(Command::DiscardTemp),
-            "DISCARD" => Ok(Command::Nothing("DISCARD")),
+            "DISCARD" if self.take("PLANS") => Ok(Command::Nothing("DISCARD PLANS")),
+            "DISCARD" if self.take("SEQUENCES") => Ok(Command::Nothing("DISCARD SEQUENCES")),
+            "DISCARD" => Err(self.unexpected("ALL, PLANS, SEQUENCES or TEMP")),
             "DECLARE" => self.declare(),
             "FETCH" => self.fetch(false),
             "MOVE" => self.fetch(true),

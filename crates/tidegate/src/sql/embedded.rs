@@ -35,13 +35,11 @@ impl Embedded {
         program: Program,
         copy_memory: ByteCount,
     ) -> Result<Embedded> {
-        let runtime = tokio::runtime::Builder::new_multi_thread()
-            .worker_threads(options.threads.get())
-            .thread_name("query")
-            .thread_stack_size(STACK_BYTES)
-            .enable_time()
-            .build()
-            .map_err(|source| Error::Threads { source })?;
+        let mut builder = tokio::runtime::Builder::new_multi_thread();
+        builder.worker_threads(options.threads.get()).thread_name("query");
+        builder.thread_stack_size(STACK_BYTES).enable_time();
+        let runtime = crate::build_runtime(&mut builder);
+        let runtime = runtime.map_err(|source| Error::Threads { source })?;
         let engine = Engine::new(Arc::clone(&database), options)?;
         let mut engine = engine.with_server_info(Arc::new(program));
         let jobs = CopyConfig::standard(copy_memory);

@@ -84,12 +84,10 @@ impl Remote {
     pub(crate) fn connect(url: &str, time: Option<Timeout>, session: &Session) -> Result<Remote> {
         let mut address = Address::parse(url)?;
         let tls = ClientTls::new(address.authority.as_deref(), session.disk.as_ref())?;
-        let runtime = tokio::runtime::Builder::new_multi_thread()
-            .worker_threads(1)
-            .thread_name("server")
-            .enable_all()
-            .build()
-            .map_err(|source| Error::Threads { source })?;
+        let mut builder = tokio::runtime::Builder::new_multi_thread();
+        builder.worker_threads(1).thread_name("server").enable_all();
+        let runtime = crate::build_runtime(&mut builder);
+        let runtime = runtime.map_err(|source| Error::Threads { source })?;
         address.config.application_name(NAME);
         if address.config.get_connect_timeout().is_none() {
             address.config.connect_timeout(CONNECT_TIME);

@@ -3,7 +3,7 @@
 use std::io::Read;
 use std::process::Stdio;
 
-use crate::world::{Run, World};
+use crate::world::{Run, World, wait_until};
 
 fn world() -> World {
     let world = World::new();
@@ -214,4 +214,23 @@ fn statements_that_are_deep_or_long_are_answered_or_refused() {
     ] {
         ask(&sql).fails(1, &[place, "nested more than"]);
     }
+}
+
+// A runtime that cannot start all of its threads panics, and then waited for those that it had
+// started; Ctrl-C and SIGTERM, which are caught for statements, did not end it.
+#[test]
+fn a_command_that_cannot_begin_its_threads_ends() {
+    let world = World::new();
+    let arguments = ["sql", "--threads", "64", "SELECT 1"];
+    let mut command = world.command_after("ulimit -v 2500000", &arguments);
+    let mut command = command.stderr(Stdio::piped()).spawn().unwrap();
+    let mut status = None;
+    wait_until("the command to end", || {
+        status = command.try_wait().unwrap();
+        status.is_some()
+    });
+    let mut log = String::new();
+    command.stderr.take().unwrap().read_to_string(&mut log).unwrap();
+    assert_eq!(status.and_then(|it| it.code()), Some(1), "{log}");
+    assert!(log.contains("cannot start a thread: "), "{log}");
 }

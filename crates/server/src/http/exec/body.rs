@@ -62,13 +62,14 @@ fn add_json(body: &str, params: &mut Params) -> Result<(), Refusal> {
     let serde_json::Value::Object(fields) = value else { return Err(bad("it is another value")) };
     for (name, value) in fields {
         match value {
-            serde_json::Value::String(text) => params.set(&name, text),
-            serde_json::Value::Number(number) => params.set(&name, number.to_string()),
-            serde_json::Value::Bool(is) => params.set(&name, is.to_string()),
             serde_json::Value::Null => {}
             serde_json::Value::Array(values) if name == "params" => {
                 params.bound = bound(values)?;
             }
+            _ if name == "params" => return Err(Refusal::new("22P02", "`params` is not a list")),
+            serde_json::Value::String(text) => params.set(&name, text),
+            serde_json::Value::Number(number) => params.set(&name, number.to_string()),
+            serde_json::Value::Bool(is) => params.set(&name, is.to_string()),
             _ => return Err(bad(&format!("`{name}` is a list or an object"))),
         }
     }
@@ -224,6 +225,12 @@ mod tests {
         ];
         assert_eq!(params.bound, expected);
         assert_eq!(add_json(r#"{"params":[[1]]}"#, &mut params).unwrap_err().code, "22P02");
+        for params_text in ["1", "\"a\"", "true", "{\"a\":1}"] {
+            let text = format!("{{\"query\":\"SELECT 1\",\"params\":{params_text}}}");
+            let refusal = add_json(&text, &mut params).unwrap_err();
+            assert_eq!((refusal.status, refusal.code), (400, "22P02"), "{text}");
+        }
+        add_json(r#"{"params":null}"#, &mut params).unwrap();
         let many = format!("{{\"params\":[{}0]}}", "0,".repeat(PARAMETERS_MAX));
         assert_eq!(add_json(&many, &mut params).unwrap_err().code, "54000");
     }

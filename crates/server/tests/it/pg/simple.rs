@@ -291,6 +291,15 @@ fn statements_without_effect_are_accepted() {
         > Query DISCARD TEMP
         < done DISCARD TEMP
         < ready I
+        > Query DISCARD TEMPORARY
+        < done DISCARD TEMP
+        < ready I
+        > Query DISCARD PLANS
+        < done DISCARD PLANS
+        < ready I
+        > Query DISCARD SEQUENCES
+        < done DISCARD SEQUENCES
+        < ready I
         > Query DEALLOCATE ALL
         < done DEALLOCATE ALL
         < ready I
