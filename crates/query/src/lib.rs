@@ -84,7 +84,7 @@ pub use parse::{
     parse_create_table, split_statements, tokenize,
 };
 pub use pg_catalog::parse_list;
-pub use plan::Parameter;
+pub use plan::{Parameter, parameter_count};
 pub use position::Position;
 pub use role::Role;
 pub use server_info::{ConfigEntry, LineConnection, MemoryUse, ServerInfo};

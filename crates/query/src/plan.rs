@@ -119,9 +119,9 @@ use views::blamed;
 pub(crate) use cache::{CachedPlan, CachedQuery, PlanCache, PlanKey};
 pub(crate) use coerce::OperatorPlanner;
 pub(crate) use defaults::check_default;
+pub use describe::parameter_count;
 pub(crate) use describe::{
-    LENGTH_TYPE, ParameterTypes, describe_query, described_with, parameter_count,
-    untyped_parameters,
+    LENGTH_TYPE, ParameterTypes, describe_query, described_with, untyped_parameters,
 };
 pub(crate) use error_positions::locate_running;
 pub(crate) use named_columns::insert_columns;

@@ -46,7 +46,10 @@ pub(crate) const LENGTH_TYPE: &str = "INTERVAL";
 pub(crate) type ParameterTypes = HashMap<String, FieldRef>;
 
 /// Returns the highest number of a parameter in a statement.
-pub(crate) fn parameter_count(sql: &str) -> Result<usize> {
+///
+/// # Errors
+/// A quote that is never closed.
+pub fn parameter_count(sql: &str) -> Result<usize> {
     let tokens = tokenize(sql)?;
     let numbers = tokens.windows(2).filter_map(parameter_number);
     Ok(numbers.max().unwrap_or(0))

@@ -5,10 +5,13 @@
 //!   an INTERVAL always keeps its type: a text beside a time may mean a time.
 //! - value-2. Digits of a NUMERIC are kept exactly: it never becomes a double.
 //! - value-3. The memory of values is counted as they are made (`Counted`).
+//! - value-4. A number is in the range of the type that its statement was described with.
 
 mod list;
 
 use std::borrow::Cow;
+use std::num::IntErrorKind;
+use std::str::FromStr;
 
 use tidegate_model::time::CivilDate;
 use tidegate_query::Parameter;
@@ -110,9 +113,54 @@ fn scalar(
     if is_time(oid) && matches!(read.trim(), "infinity" | "-infinity") {
         return Err(ErrorResponse::new("22008", "infinite timestamps are not supported"));
     }
-    made(oid, source, read).ok_or_else(|| {
-        ErrorResponse::new("22P02", format!("parameter {number} is not a value of its type"))
+    made(oid, source, read).map_err(|misread| match misread {
+        Misread::Malformed => {
+            ErrorResponse::new("22P02", format!("parameter {number} is not a value of its type"))
+        }
+        Misread::OutOfRange => {
+            let message = format!("parameter {number} is out of the range of its type");
+            ErrorResponse::new("22003", message)
+        }
     })
+}
+
+/// Returns the value of a constant of EXECUTE. One with a declared type becomes a value of that
+/// type as on assignment: numbers and truth values are texts too, and a number becomes an integer
+/// by rounding. `number` counts from 1.
+pub(super) fn constant(
+    value: &Parameter,
+    number: usize,
+    oid: u32,
+    counted: &mut Counted,
+) -> Result<Parameter, ErrorResponse> {
+    let is_text = is_text(oid);
+    let is_number = is_integer(oid) || is_float(oid) || oid == types::NUMERIC.oid;
+    let text = match value {
+        _ if oid == 0 => {
+            counted.add(value)?;
+            return Ok(value.clone());
+        }
+        Parameter::Null => None,
+        Parameter::Text(text) => Some(text.clone()),
+        Parameter::Boolean(is) if is_text || oid == types::BOOL.oid => Some(is.to_string()),
+        Parameter::Integer(value) if is_text || is_number => Some(value.to_string()),
+        Parameter::Double(value) if is_integer(oid) => Some(format!("{:.0}", value.round())),
+        Parameter::Double(value) if is_text || is_number => Some(value.to_string()),
+        _ => {
+            let message = format!("the constant for parameter {number} is not of its type");
+            return Err(ErrorResponse::new("42804", message));
+        }
+    };
+    let text = text.as_ref().map(String::as_bytes);
+    parameter(text, number, oid, TypeSource::Declared, Format::Text, counted)
+}
+
+/// The reason why a text is no value of its type.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Misread {
+    Malformed,
+    /// A number that the type does not have.
+    OutOfRange,
 }
 
 /// Returns a value of a binary COPY as COPY's text has it.
@@ -170,6 +218,11 @@ fn is_float(oid: u32) -> bool {
     [types::FLOAT4, types::FLOAT8].iter().any(|ty| ty.oid == oid)
 }
 
+fn is_text(oid: u32) -> bool {
+    let texts = [types::TEXT, types::VARCHAR, types::BPCHAR, types::NAME, types::UNKNOWN];
+    texts.iter().any(|ty| ty.oid == oid)
+}
+
 fn is_time(oid: u32) -> bool {
     [types::DATE, types::TIMESTAMP, types::TIMESTAMPTZ].iter().any(|ty| ty.oid == oid)
 }
@@ -188,34 +241,60 @@ fn sql_type(oid: u32, text: &str) -> Option<Cow<'static, str>> {
     }))
 }
 
-fn made(oid: u32, source: TypeSource, text: String) -> Option<Parameter> {
+fn made(oid: u32, source: TypeSource, text: String) -> Result<Parameter, Misread> {
     let trimmed = text.trim();
     if oid == types::BOOL.oid {
-        return boolean(trimmed).map(Parameter::Boolean);
+        return boolean(trimmed).map(Parameter::Boolean).ok_or(Misread::Malformed);
     }
     if is_integer(oid) {
-        return trimmed.parse().ok().map(Parameter::Integer);
+        return integer(oid, trimmed).map(Parameter::Integer);
     }
     if oid == types::FLOAT4.oid {
         // The number that a FLOAT column has: 0.1 in single precision is another one in double.
-        return trimmed.parse::<f32>().ok().map(|value| Parameter::Double(value.into()));
+        return float::<f32>(trimmed).map(Parameter::Double);
     }
     if is_float(oid) {
-        return trimmed.parse().ok().map(Parameter::Double);
+        return float::<f64>(trimmed).map(Parameter::Double);
     }
     if oid == types::NUMERIC.oid {
         // Also where the type is inferred: as a text, the value would be rounded to the scale of
         // the column that it is compared with.
         return match decimal_type(trimmed) {
-            Some(ty) => Some(Parameter::Typed(ty.into(), Some(text))),
+            Some(ty) => Ok(Parameter::Typed(ty.into(), Some(text))),
             // NaN, infinities, exponents, and numbers with more digits than a DECIMAL has.
-            None => trimmed.parse().ok().map(Parameter::Double),
+            None => float::<f64>(trimmed).map(Parameter::Double),
         };
     }
-    match sql_type(oid, trimmed).filter(|_| keeps_type(oid, source)) {
-        Some(ty) => Some(Parameter::Typed(ty, Some(text))),
-        None => Some(Parameter::Text(text)),
-    }
+    Ok(match sql_type(oid, trimmed).filter(|_| keeps_type(oid, source)) {
+        Some(ty) => Parameter::Typed(ty, Some(text)),
+        None => Parameter::Text(text),
+    })
+}
+
+/// Parses an integer of its type (value-4).
+fn integer(oid: u32, text: &str) -> Result<i64, Misread> {
+    let value = text.parse::<i64>().map_err(|error| match error.kind() {
+        IntErrorKind::PosOverflow | IntErrorKind::NegOverflow => Misread::OutOfRange,
+        _ => Misread::Malformed,
+    })?;
+    let is_in_range = match oid {
+        _ if oid == types::INT2.oid => i16::try_from(value).is_ok(),
+        _ if oid == types::INT4.oid => i32::try_from(value).is_ok(),
+        _ if oid == types::OID.oid => u32::try_from(value).is_ok(),
+        _ => true,
+    };
+    if is_in_range { Ok(value) } else { Err(Misread::OutOfRange) }
+}
+
+/// Parses a float, whose type has a number near it (value-4): neither infinity for a number that
+/// is too large, nor 0 for one that is too small.
+fn float<T: FromStr + Into<f64>>(text: &str) -> Result<f64, Misread> {
+    let value: f64 = text.parse::<T>().map_err(|_| Misread::Malformed)?.into();
+    let mantissa = text.split(['e', 'E']).next().unwrap_or(text);
+    let is_number = mantissa.bytes().any(|byte| byte.is_ascii_digit());
+    let is_zero = !mantissa.bytes().any(|byte| matches!(byte, b'1'..=b'9'));
+    let is_lost = value.is_infinite() || value == 0.0 && !is_zero;
+    if is_number && is_lost { Err(Misread::OutOfRange) } else { Ok(value) }
 }
 
 /// Parses `\x00ff`, or plain bytes with `\\` and `\377` for those that cannot be written.
@@ -249,10 +328,11 @@ fn bytea(text: &str) -> Option<Vec<u8>> {
     Some(bytes)
 }
 
+/// Parses a truth value: a word, or a part of its beginning that no other word has.
 fn boolean(text: &str) -> Option<bool> {
     match text.to_ascii_lowercase().as_str() {
-        "t" | "true" | "on" | "yes" | "y" | "1" => Some(true),
-        "f" | "false" | "off" | "no" | "n" | "0" => Some(false),
+        "t" | "tr" | "tru" | "true" | "on" | "y" | "ye" | "yes" | "1" => Some(true),
+        "f" | "fa" | "fal" | "fals" | "false" | "of" | "off" | "n" | "no" | "0" => Some(false),
         _ => None,
     }
 }
@@ -276,10 +356,7 @@ fn text(value: &[u8]) -> Result<Option<&str>, ErrorResponse> {
 /// Returns the text of a binary value; `None` if it is malformed.
 fn binary(oid: u32, value: &[u8]) -> Result<Option<String>, ErrorResponse> {
     let is = |ty: PgType| ty.oid == oid;
-    let is_text = [types::TEXT, types::VARCHAR, types::BPCHAR, types::NAME, types::UNKNOWN]
-        .iter()
-        .any(|ty| ty.oid == oid);
-    if is_text || oid == 0 || is(types::JSON) || is(types::CHAR) {
+    if is_text(oid) || oid == 0 || is(types::JSON) || is(types::CHAR) {
         return Ok(text(value)?.map(str::to_owned));
     }
     Ok(match oid {
@@ -523,6 +600,48 @@ mod tests {
         assert_eq!(declared(types::TEXT.oid, "1"), Ok(Parameter::Text("1".to_owned())));
     }
 
+    // A parameter of the type int4 took 2147483648, and one of float4 1e39, which became infinity.
+    #[test]
+    fn numbers_beyond_their_type_are_refused() {
+        let read_as = |ty: PgType, text: &str, source| {
+            read(text.as_bytes(), ty.oid, source, Format::Text).map_err(|error| error.code)
+        };
+        for source in [TypeSource::Declared, TypeSource::Inferred] {
+            for (ty, last, beyond) in [
+                (types::INT2, "-32768", "-32769"),
+                (types::INT4, "2147483647", "2147483648"),
+                (types::INT8, "-9223372036854775808", "-9223372036854775809"),
+                (types::INT8, "9223372036854775807", "99999999999999999999"),
+                (types::OID, "4294967295", "4294967296"),
+                (types::OID, "0", "-1"),
+            ] {
+                let expected = Parameter::Integer(last.parse().unwrap());
+                assert_eq!(read_as(ty, last, source), Ok(expected), "value-4");
+                assert_eq!(read_as(ty, beyond, source), Err("22003"), "value-4: {beyond}");
+            }
+            for (ty, beyond) in [
+                (types::FLOAT4, "1e39"),
+                (types::FLOAT4, "-1e-60"),
+                (types::FLOAT8, "1e400"),
+                (types::FLOAT8, "-1e400"),
+                (types::FLOAT8, "0.1e-400"),
+                (types::NUMERIC, "1e400"),
+            ] {
+                assert_eq!(read_as(ty, beyond, source), Err("22003"), "value-4: {beyond}");
+            }
+            for (text, expected) in
+                [("-Infinity", f64::NEG_INFINITY), ("inf", f64::INFINITY), ("0e-999", 0.0)]
+            {
+                let expected = Ok(Parameter::Double(expected));
+                assert_eq!(read_as(types::FLOAT8, text, source), expected, "{text}");
+            }
+            let list = PgType { oid: types::INT4.array, size: -1, array: 0 };
+            assert_eq!(read_as(list, "{1,2147483648}", source), Err("22003"), "value-4");
+        }
+        assert_eq!(boolean("Tru"), Some(true));
+        assert_eq!(boolean("of"), Some(false));
+    }
+
     #[test]
     fn malformed_values_are_refused() {
         let code = |oid, value: &[u8], format| {
@@ -531,6 +650,7 @@ mod tests {
         assert_eq!(code(types::INT4.oid, &[1, 2], Format::Binary), "22P03");
         assert_eq!(code(types::INT4.oid, b"x", Format::Text), "22P02");
         assert_eq!(code(types::BOOL.oid, b"perhaps", Format::Text), "22P02");
+        assert_eq!(code(types::BOOL.oid, b"o", Format::Text), "22P02");
         assert_eq!(code(types::TEXT.oid, b"a\xff", Format::Text), "22021");
         assert_eq!(code(types::TEXT.oid, b"a\0b", Format::Binary), "22021");
         assert_eq!(code(types::TIMESTAMP.oid, b"infinity", Format::Text), "22008");

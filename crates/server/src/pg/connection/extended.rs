@@ -426,7 +426,8 @@ impl Connection {
             }
             Command::Execute { name, values } => {
                 let prepared = self.find_executable(name)?;
-                Some(self.query_columns(&prepared, values).await?)
+                let constants = self.constants(name, &prepared, values).await?;
+                Some(self.query_columns(&prepared, &constants.values).await?)
             }
             _ => Some(None),
         })

@@ -10,20 +10,27 @@
 
 use std::sync::Arc;
 
-use tidegate_query::{Access, Parameter, Session};
+use tidegate_query::{Access, Parameter, Session, parameter_count};
 
 use super::execute::{Order, Progress, Started, Taken, described};
 use super::extended::{
     Hold, Portal, Prepared, check_fetchable, column_formats, no_cursor, rows_tag,
 };
 use super::{Connection, LARGE_BYTES, Stopped};
+use crate::budget::Reservation;
 use crate::pg::command::{Command, command};
 use crate::pg::encode::Format;
 use crate::pg::error_response::ErrorResponse;
 use crate::pg::message_writer::Status;
 use crate::pg::portal::State;
 use crate::pg::types;
-use crate::pg::value::bytes_of;
+use crate::pg::value::{Counted, bytes_of, constant};
+
+/// The values of EXECUTE, and the count of their bytes.
+pub(super) struct Constants {
+    pub(super) values: Vec<Parameter>,
+    reservation: Reservation,
+}
 
 impl Connection {
     /// Executes one statement of the simple protocol.
@@ -108,7 +115,8 @@ impl Connection {
             Command::Prepare { name, types, sql } => self.prepare(name, types, sql).await?,
             Command::Execute { name, values } => {
                 let prepared = self.find_executable(name)?;
-                self.execute_prepared(&prepared, values, formats).await?;
+                let constants = self.constants(name, &prepared, values).await?;
+                self.execute_prepared(&prepared, constants, formats).await?;
             }
             Command::Deallocate(name) => self.deallocate(name.as_deref())?,
             Command::DiscardAll => self.discard()?,
@@ -293,21 +301,51 @@ impl Connection {
         Ok(())
     }
 
+    /// Returns the constants of EXECUTE as values of the types that PREPARE has declared.
+    pub(super) async fn constants(
+        &mut self,
+        name: &str,
+        prepared: &Prepared,
+        constants: &[Parameter],
+    ) -> Result<Constants, Stopped> {
+        let mut counted = Counted::new(self.account.reserve(0).map_err(ErrorResponse::from)?);
+        let (sql, types) = (Arc::clone(&prepared.sql), prepared.types.clone());
+        let (name, constants) = (name.to_owned(), constants.to_vec());
+        let bytes = sql.len() + bytes_of(&constants);
+        let read = move || {
+            // Only PREPARE reads statements that cannot be split into tokens: it refuses them.
+            let needed = parameter_count(&sql).unwrap_or(0).max(types.len());
+            let given = constants.len();
+            if given != needed {
+                let message = format!(
+                    "wrong number of parameters for prepared statement \"{name}\": expected \
+                     {needed}, got {given}"
+                );
+                return Err(ErrorResponse::new("42601", message));
+            }
+            let oids = types.into_iter().chain(std::iter::repeat(0));
+            let values = constants
+                .iter()
+                .zip(oids)
+                .enumerate()
+                .map(|(at, (value, oid))| constant(value, at + 1, oid, &mut counted));
+            let values = values.collect::<Result<Vec<_>, _>>()?;
+            Ok(Constants { values, reservation: counted.into_reservation()? })
+        };
+        Ok(self.read(bytes, read).await??)
+    }
+
     /// Executes a prepared statement with these values.
     async fn execute_prepared(
         &mut self,
         prepared: &Arc<Prepared>,
-        values: &[Parameter],
+        constants: Constants,
         formats: Option<&[Format]>,
     ) -> Result<(), Stopped> {
         assert!(prepared.command == Command::Statement, "session-3");
-        let reservation = self.account.reserve(bytes_of(values)).map_err(ErrorResponse::from)?;
-        let mut portal = Portal::new(
-            prepared,
-            values.to_vec(),
-            reservation,
-            formats.unwrap_or_default().to_vec(),
-        );
+        let Constants { values, reservation } = constants;
+        let formats_kept = formats.unwrap_or_default().to_vec();
+        let mut portal = Portal::new(prepared, values, reservation, formats_kept);
         if formats.is_none() {
             return self.order(&portal.order()).await;
         }

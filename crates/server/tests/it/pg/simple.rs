@@ -345,7 +345,29 @@ fn prepared_statements_of_sql_have_values() {
         < done SELECT 1
         < ready I
         > Query EXECUTE p (41)
-        < error 42601 there is no value for $2: 1 given [at 46]
+        < error 42601 wrong number of parameters for prepared statement "p": expected 2, got 1
+        < ready I
+        > Query EXECUTE p (1, 'x', 2)
+        < error 42601 wrong number of parameters for prepared statement "p": expected 2, got 3
+        < ready I
+        > Query EXECUTE p ('a', 'x')
+        < error 22P02 parameter 1 is not a value of its type
+        < ready I
+        > Query EXECUTE p (2147483648, 'x')
+        < error 22003 parameter 1 is out of the range of its type
+        < ready I
+        > Query EXECUTE p (true, 'x')
+        < error 42804 the constant for parameter 1 is not of its type
+        < ready I
+        > Query EXECUTE p ('41', true)
+        < columns n:20 t:1043
+        < row 42|true
+        < done SELECT 1
+        < ready I
+        > Query EXECUTE p (40.5, 2)
+        < columns n:20 t:1043
+        < row 42|2
+        < done SELECT 1
         < ready I
         > Query PREPARE p AS SELECT 1
         < error 42P05 prepared statement "p" already exists
