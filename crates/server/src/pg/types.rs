@@ -160,6 +160,16 @@ pub(super) fn type_of(field: &Field) -> (PgType, i32) {
     }
 }
 
+/// Returns the type of the elements of a list, and its modifier.
+pub(super) fn element_type(field: &Field) -> (PgType, i32) {
+    match type_of(field) {
+        // A text in a list is TEXT, as in other databases.
+        (VARCHAR, modifier) => (TEXT, modifier),
+        _ if field.name() == "oid" => (OID, -1),
+        known => known,
+    }
+}
+
 fn catalog_type(name: &str) -> Option<PgType> {
     Some(match name {
         "oid" => OID,
@@ -214,12 +224,7 @@ fn of_arrow(ty: &DataType) -> (PgType, i32) {
             while let DataType::List(inner) | DataType::LargeList(inner) = values.data_type() {
                 values = inner;
             }
-            let (value, modifier) = match type_of(values) {
-                // A text in a list is TEXT, as in other databases.
-                (VARCHAR, modifier) => (TEXT, modifier),
-                _ if values.name() == "oid" => (OID, -1),
-                known => known,
-            };
+            let (value, modifier) = element_type(values);
             return match value.array {
                 0 => (TEXT, -1),
                 array => (pg(array, -1, 0), modifier),

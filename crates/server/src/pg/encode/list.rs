@@ -7,17 +7,18 @@
 //!   any element is `{}`.
 //! - encode_list-3. There are at most `types::DIMENSIONS_MAX` levels: `types` refuses others before
 //!   a row is written.
+//! - encode_list-4. The binary form names the type of the elements that the type of the column has.
 
 use std::ops::Range;
 
 use arrow::array::{Array, AsArray, OffsetSizeTrait};
 use arrow::buffer::NullBuffer;
-use arrow::datatypes::{DataType, Field};
+use arrow::datatypes::{DataType, Field, UInt32Type};
 use arrow::error::ArrowError;
 use bytes::BufMut;
 
-use super::{Format, Put, Room, RowStopped, Writer};
-use crate::pg::types::{PgType, type_of};
+use super::{Format, Put, Room, RowStopped, Writer, with};
+use crate::pg::types::{OID, PgType, element_type};
 
 /// The least bytes of an element of a list, with the signs around it.
 const ELEMENT_BYTES: usize = 8;
@@ -66,8 +67,16 @@ pub(super) fn lists<'a>(
         levels.push(Level { offsets, nulls: array.nulls() });
         (field, array) = (of.as_ref(), values.as_ref());
     }
-    let (element, _) = type_of(field);
-    let lists = Lists { levels, values: Writer::new(field, array, format)?, element };
+    let (element, _) = element_type(field);
+    let values = match (array.data_type(), format) {
+        // Only its name tells that a field has OIDs, of four bytes.
+        (DataType::UInt32, Format::Binary) if element == OID => {
+            let put = with::<UInt32Type>(array, |value, bytes| bytes.put_u32(value));
+            Writer { nulls: array.logical_nulls(), put }
+        }
+        _ => Writer::new(field, array, format)?,
+    };
+    let lists = Lists { levels, values, element };
     Ok(match format {
         Format::Text | Format::TextIso => Box::new(move |row, room| lists.put_text(row, room)),
         Format::Binary => Box::new(move |row, room| lists.put_binary(row, room)),
@@ -239,7 +248,7 @@ mod tests {
     use std::sync::Arc;
 
     use arrow::array::{
-        ArrayRef, Int32Array, ListArray, RecordBatch, StringArray, StringViewArray,
+        ArrayRef, Int32Array, ListArray, RecordBatch, StringArray, StringViewArray, UInt32Array,
     };
     use arrow::buffer::OffsetBuffer;
     use bytes::BytesMut;
@@ -248,6 +257,7 @@ mod tests {
     use super::super::{Guard, RowWriter, arrays};
     use super::*;
     use crate::budget::tests::reservation;
+    use crate::pg::types::{TEXT, type_of};
 
     /// Makes lists of these lengths; `None` is NULL.
     fn of(values: ArrayRef, lengths: &[Option<usize>]) -> ArrayRef {
@@ -333,6 +343,27 @@ mod tests {
             let array = of(of(numbers(0), lengths), &[Some(lengths.len())]);
             check(&array, "{}");
             assert_eq!(value(&array, Format::Binary), Ok(words(&[0, 0, 23])), "encode_list-2");
+        }
+    }
+
+    // Lists of texts were described as text[], and their elements as varchar; those of OIDs had
+    // elements of eight bytes.
+    #[test]
+    fn elements_have_the_type_of_the_array() {
+        let texts: ArrayRef = Arc::new(StringArray::from(vec!["a"]));
+        let oids: ArrayRef = Arc::new(UInt32Array::from(vec![7]));
+        let named = |name: &str, values: &ArrayRef| -> ArrayRef {
+            let field = Arc::new(Field::new(name, values.data_type().clone(), true));
+            let offsets = OffsetBuffer::from_lengths([1]);
+            Arc::new(ListArray::new(field, offsets, Arc::clone(values), None))
+        };
+        for (array, element, expected) in [
+            (named("item", &texts), TEXT, [&words(&[1, 0, 25, 1, 1, 1])[..], b"a"].concat()),
+            (named("oid", &oids), OID, words(&[1, 0, 26, 1, 1, 4, 7])),
+        ] {
+            let field = Field::new("c", array.data_type().clone(), true);
+            assert_eq!(type_of(&field).0.oid, element.array, "encode_list-4");
+            assert_eq!(value(&array, Format::Binary), Ok(expected), "encode_list-4");
         }
     }
 

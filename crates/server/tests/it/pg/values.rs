@@ -586,7 +586,7 @@ fn lists_are_sent_in_both_formats() {
         < parsed
         < bound
         < columns v:1009:b
-        < row \x00\x00\x00\x01\x00\x00\x00\x00\x00\x00\x04\x13\x00\x00\x00\x02\x00\x00\x00\x01...
+        < row \x00\x00\x00\x01\x00\x00\x00\x00\x00\x00\x00\x19\x00\x00\x00\x02\x00\x00\x00\x01...
         < done SELECT 1
         < ready I
         ## ARRAY[ARRAY[1, 2], ARRAY[3, 4]]
