@@ -12,6 +12,7 @@
 
 mod scalars;
 pub mod json;
+mod composite;
 #[cfg(test)]
 pub(crate) mod extremes;
 
@@ -186,6 +187,9 @@ fn formatter<'a>(field: &Field, array: &'a dyn Array) -> Result<ValueFormatter<'
             TimeUnit::Nanosecond => spans::<DurationNanosecondType>(array, *unit),
         },
         DataType::Interval(unit) => intervals(array, *unit),
+        DataType::Map(..) => composite::maps(array)?,
+        DataType::Union(fields, _) => composite::unions(fields, array)?,
+        DataType::Dictionary(..) => composite::dictionaries(field, array)?,
         _ => bytes_or_other(field, array)?,
     })
 }
@@ -206,7 +210,7 @@ fn bytes_or_other<'a>(
         }
         DataType::FixedSizeBinary(_) => bytes(array.as_fixed_size_binary(), push_bytes),
         _ => {
-            // What only expressions give: maps and unions.
+            // A column of NULLs, and lists in layouts that only a cast of Arrow gives.
             static OPTIONS: FormatOptions<'static> = FormatOptions::new();
             let formatter = ArrayFormatter::try_new(array, &OPTIONS)?;
             Box::new(move |row, text| {
