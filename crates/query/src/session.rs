@@ -249,6 +249,11 @@ impl Session {
     /// Resets all settings.
     pub fn reset(&self) {
         reset(self);
+        self.forget_numbers();
+    }
+
+    /// Forgets the numbers of identities that it was given, for `currval` and `lastval`.
+    pub fn forget_numbers(&self) {
         *self.given() = GivenNumbers::default();
     }
 

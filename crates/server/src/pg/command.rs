@@ -40,6 +40,7 @@ pub(super) enum Command {
     /// `None` for all.
     Deallocate(Option<String>),
     DiscardAll,
+    DiscardSequences,
     DiscardTemp,
     Declare {
         name: String,
@@ -195,7 +196,7 @@ impl<'a> Words<'a> {
             "DISCARD" if self.take("ALL") => Ok(Command::DiscardAll),
             "DISCARD" if self.take("TEMP") || self.take("TEMPORARY") => Ok(Command::DiscardTemp),
             "DISCARD" if self.take("PLANS") => Ok(Command::Nothing("DISCARD PLANS")),
-            "DISCARD" if self.take("SEQUENCES") => Ok(Command::Nothing("DISCARD SEQUENCES")),
+            "DISCARD" if self.take("SEQUENCES") => Ok(Command::DiscardSequences),
             "DISCARD" => Err(self.unexpected("ALL, PLANS, SEQUENCES or TEMP")),
             "DECLARE" => self.declare(),
             "FETCH" => self.fetch(false),

@@ -120,6 +120,10 @@ impl Connection {
             }
             Command::Deallocate(name) => self.deallocate(name.as_deref())?,
             Command::DiscardAll => self.discard()?,
+            Command::DiscardSequences => {
+                self.session.forget_numbers();
+                self.wire.writer.complete("DISCARD SEQUENCES");
+            }
             Command::DiscardTemp => self.discard_temporary(),
             Command::Declare { name, sql, is_binary, holds } => {
                 let hold = if *holds { Hold::Wanted } else { Hold::No };

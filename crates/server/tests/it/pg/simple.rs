@@ -280,6 +280,33 @@ fn changed_settings_are_reported() {
 }
 
 #[test]
+fn discard_sequences_forgets_given_numbers() {
+    converse(
+        &[],
+        r#"
+        ## lastval
+        > Query CREATE TABLE given (id BIGSERIAL, v INT)
+        < done CREATE TABLE
+        < ready I
+        > Query SELECT nextval('given_id_seq')
+        < columns nextval:20
+        < row 1
+        < done SELECT 1
+        < ready I
+        > Query DISCARD SEQUENCES
+        < done DISCARD SEQUENCES
+        < ready I
+        > Query SELECT lastval()
+        < error 55000 lastval is not known yet in this session...
+        < ready I
+        > Query DISCARD PLAN
+        < error 42601 expected ALL, PLANS, SEQUENCES or TEMP, found `PLAN` [at 9]
+        < ready I
+        "#,
+    );
+}
+
+#[test]
 fn statements_without_effect_are_accepted() {
     converse(
         &[],
