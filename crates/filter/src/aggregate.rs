@@ -15,8 +15,10 @@
 //!
 //! Not here: the selection of rows (`evaluate`), the key of a group (`query`).
 
+mod narrow;
 mod values;
 
+pub use narrow::NarrowValues;
 pub use values::{ZoneRows, ZoneValues, float_of_key, key_of_float};
 
 /// Lanes in which sums of floats are taken.
@@ -45,6 +47,14 @@ pub enum AggregateKind {
         /// True if rows without a value are skipped.
         ignores_nulls: bool,
     },
+}
+
+impl AggregateKind {
+    /// Returns true if the result depends on the places of rows.
+    #[must_use]
+    pub fn goes_by_position(self) -> bool {
+        matches!(self, AggregateKind::First { .. } | AggregateKind::Last { .. })
+    }
 }
 
 /// The groups of the rows of a batch.
@@ -106,15 +116,13 @@ impl Accumulator {
             AggregateKind::Min => Some(i64::MAX),
             AggregateKind::Max => Some(i64::MIN),
         };
-        let is_by_position =
-            matches!(kind, AggregateKind::First { .. } | AggregateKind::Last { .. });
         Accumulator {
             kind,
             groups,
             integers: start.map(|start| vec![start; groups]).unwrap_or_default(),
             floats: if kind == AggregateKind::SumFloats { vec![0.0; groups] } else { Vec::new() },
             nulls: Vec::new(),
-            positions: if is_by_position { vec![0; groups] } else { Vec::new() },
+            positions: if kind.goes_by_position() { vec![0; groups] } else { Vec::new() },
         }
     }
 
@@ -136,7 +144,7 @@ impl Accumulator {
     /// # Panics
     /// If a group does not exist, or the values belong to other rows or to another aggregate.
     pub fn add(&mut self, batch: &Batch<'_>, values: Values<'_>, nulls: &[u32]) {
-        if matches!(self.kind, AggregateKind::First { .. } | AggregateKind::Last { .. }) {
+        if self.kind.goes_by_position() {
             let Values::Integers(values) = values else { panic!("first and last want integers") };
             return self.add_by_position(batch, values, nulls);
         }

@@ -97,6 +97,11 @@ impl<'a> ZoneValues<'a> {
         Column::new(position, slice, symbols).map(ZoneValues)
     }
 
+    /// The column.
+    pub(crate) fn column(&self) -> &Column<'a> {
+        &self.0
+    }
+
     /// The bounds of a zone; `None` if there are none.
     #[must_use]
     pub fn bounds(&self, zone: usize) -> Option<Zone> {
@@ -307,7 +312,7 @@ fn is_float(slice: &ColumnSlice<'_>) -> bool {
 }
 
 #[expect(clippy::cast_possible_truncation, reason = "a value of eight bytes lives in the low word")]
-fn low_word(value: i128) -> i64 {
+pub(super) fn low_word(value: i128) -> i64 {
     value as i64
 }
 

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::{self, Thread};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use tempfile::TempDir;
 use tidegate_model::ByteCount;
@@ -255,14 +255,13 @@ fn wait<T>(work: impl Future<Output = T>) -> Option<T> {
         if let Poll::Ready(done) = work.as_mut().poll(&mut Context::from_waker(&waker)) {
             return Some(done);
         }
-        // Parking may end for a wake of before.
-        let end = Instant::now() + WAIT_MAX;
-        while !unpark.is_woken.swap(false, SeqCst) {
-            let left = end.saturating_duration_since(Instant::now());
-            if left.is_zero() {
-                return None;
-            }
-            thread::park_timeout(left);
+        // The first time, parking may end for a wake of before.
+        let mut parked = (0..2).map(|_| {
+            thread::park_timeout(WAIT_MAX);
+            unpark.is_woken.swap(false, SeqCst)
+        });
+        if !parked.any(|is_woken| is_woken) {
+            return None;
         }
     }
 }

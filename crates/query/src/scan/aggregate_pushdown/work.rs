@@ -259,6 +259,15 @@ fn fold_column(
         }
         return Ok(());
     }
+    if matches!(read.how, How::Floats | How::Integers | How::Ordered)
+        && !read.folds.iter().any(|&fold| plan.folds[fold].goes_by_position())
+        && let Some(narrow) = values.narrow(batch.rows)
+    {
+        for &fold in &read.folds {
+            states.folds[fold].add_narrow(batch.groups, &narrow);
+        }
+        return Ok(());
+    }
     values.nulls(batch.rows, nulls);
     // Lengths are summed as floats if their sum is one.
     let is_float = |&fold: &usize| plan.folds[fold] == AggregateKind::SumFloats;
