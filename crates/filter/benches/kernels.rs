@@ -1,13 +1,17 @@
-//! Speed of selecting rows: kernels alone, and a whole filter with lowering and counting.
+//! Speed of selecting rows: kernels alone, and a whole filter with lowering and counting; and of
+//! finding their groups by hash.
 
 use std::hint::black_box;
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
+use tidegate_filter::aggregate::{ZoneRows, ZoneValues};
+use tidegate_filter::grouping::{KeyTable, TextTable, TextZone};
 use tidegate_filter::kernel::{CodeRange, CodeTest, select};
 use tidegate_filter::{
     AdaptiveOrder, ArithmeticOp, CompareOp, Context, Expr, Filter, JitCache, LowerCache, NoSymbols,
     Request, SimdLevel, roofline,
 };
+use tidegate_model::frame::Strings;
 use tidegate_model::{Codes, ColumnSlice, ColumnType, Encoded, PageFrame, Value};
 
 /// Rows of a kernel's benchmark: more bytes than any cache holds. `cargo test` takes fewer.
@@ -136,5 +140,68 @@ fn filters(c: &mut Criterion) {
     group.finish();
 }
 
-criterion_group!(benches, ranges, members, roofs, filters);
+/// The strings of a page frame.
+struct OwnedStrings {
+    offsets: Vec<[u8; 4]>,
+    bytes: Vec<u8>,
+}
+
+impl OwnedStrings {
+    fn of(keys: &[u128]) -> OwnedStrings {
+        let mut strings = OwnedStrings { offsets: vec![[0; 4]], bytes: Vec::new() };
+        for key in keys {
+            let text = format!("https://www.example.org/some/path/{key}");
+            strings.bytes.extend_from_slice(text.as_bytes());
+            let end = u32::try_from(strings.bytes.len()).expect("a few megabytes");
+            strings.offsets.push(end.to_le_bytes());
+        }
+        strings
+    }
+
+    fn column(&self) -> ColumnSlice<'_> {
+        let strings = Strings { offsets: &self.offsets, bytes: &self.bytes, table: None };
+        let (ty, encoded) = (ColumnType::Varchar, Encoded::Strings(strings));
+        ColumnSlice { ty, rows: strings.count(), validity: None, encoded, zones: &[] }
+    }
+}
+
+/// Groups by packed keys and by texts, of four rows each.
+fn groups(c: &mut Criterion) {
+    let rows = rows() / 16;
+    let bytes = codes(rows, 8);
+    let words = bytes.as_chunks::<8>().0.iter().map(|bytes| u64::from_le_bytes(*bytes));
+    let keys = words.map(|word| u128::from(word % (rows as u64 / 4))).collect::<Vec<_>>();
+    let mut numbers = [0; 4_096];
+    let mut group = c.benchmark_group("group");
+    group.throughput(Throughput::Elements(rows as u64));
+    group.bench_function("keys", |b| {
+        b.iter(|| {
+            let mut table = KeyTable::new(1);
+            for keys in keys.chunks(4_096) {
+                table.groups(keys, &mut numbers[..keys.len()]);
+            }
+            table.keys().len()
+        });
+    });
+    let frames = keys.chunks(FRAME_ROWS).map(OwnedStrings::of).collect::<Vec<_>>();
+    let columns = frames.iter().map(OwnedStrings::column).collect::<Vec<_>>();
+    group.bench_function("texts", |b| {
+        b.iter(|| {
+            let mut table = TextTable::new(1);
+            for column in &columns {
+                let values = &ZoneValues::new(0, column, &NoSymbols).expect("whole");
+                for start in (0..column.rows).step_by(4_096) {
+                    let end = column.rows.min(start + 4_096);
+                    let rows = ZoneRows::Run { start, end };
+                    let zone = TextZone { values, rows, nulls: &[], dictionary: 0 };
+                    table.numbers(&zone, &mut numbers[..end - start]).expect("texts");
+                }
+            }
+            table.count()
+        });
+    });
+    group.finish();
+}
+
+criterion_group!(benches, ranges, members, roofs, filters, groups);
 criterion_main!(benches);

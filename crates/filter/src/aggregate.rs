@@ -55,6 +55,18 @@ impl AggregateKind {
     pub fn goes_by_position(self) -> bool {
         matches!(self, AggregateKind::First { .. } | AggregateKind::Last { .. })
     }
+
+    /// The integer state before the first row, if there is one.
+    fn start(self) -> Option<i64> {
+        match self {
+            AggregateKind::Count | AggregateKind::SumFloats => None,
+            AggregateKind::SumIntegers
+            | AggregateKind::First { .. }
+            | AggregateKind::Last { .. } => Some(0),
+            AggregateKind::Min => Some(i64::MAX),
+            AggregateKind::Max => Some(i64::MIN),
+        }
+    }
 }
 
 /// The groups of the rows of a batch.
@@ -108,14 +120,7 @@ impl Accumulator {
     /// The states before the first row.
     #[must_use]
     pub fn new(kind: AggregateKind, groups: usize) -> Accumulator {
-        let start = match kind {
-            AggregateKind::Count | AggregateKind::SumFloats => None,
-            AggregateKind::SumIntegers
-            | AggregateKind::First { .. }
-            | AggregateKind::Last { .. } => Some(0),
-            AggregateKind::Min => Some(i64::MAX),
-            AggregateKind::Max => Some(i64::MIN),
-        };
+        let start = kind.start();
         Accumulator {
             kind,
             groups,
@@ -124,6 +129,33 @@ impl Accumulator {
             nulls: Vec::new(),
             positions: if kind.goes_by_position() { vec![0; groups] } else { Vec::new() },
         }
+    }
+
+    /// Adds groups without rows, until there are so many.
+    pub fn grow(&mut self, groups: usize) {
+        if groups <= self.groups {
+            return;
+        }
+        self.groups = groups;
+        if let Some(start) = self.kind.start() {
+            self.integers.resize(groups, start);
+        }
+        if self.kind == AggregateKind::SumFloats {
+            self.floats.resize(groups, 0.0);
+        }
+        if self.kind.goes_by_position() {
+            self.positions.resize(groups, 0);
+        }
+    }
+
+    /// The bytes that the states take.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        let words = self.integers.capacity()
+            + self.floats.capacity()
+            + self.nulls.capacity()
+            + self.positions.capacity();
+        words * size_of::<u64>()
     }
 
     /// The maximum number of bytes that a group takes.
@@ -248,14 +280,7 @@ impl Accumulator {
     pub fn merge(&mut self, other: &Accumulator) {
         assert_eq!(self.kind, other.kind);
         if let AggregateKind::First { .. } | AggregateKind::Last { .. } = self.kind {
-            for group in 0..other.groups {
-                let position = other.positions[group];
-                if position != 0 {
-                    let is_null = other.nulls.get(group).is_some_and(|&null| null != 0);
-                    let value = (!is_null).then(|| other.integers[group]);
-                    self.set_if_nearer(group, position, value);
-                }
-            }
+            (0..other.groups).for_each(|group| self.merge_by_position(group, other, group));
             return;
         }
         if !other.nulls.is_empty() {
@@ -268,6 +293,78 @@ impl Accumulator {
             AggregateKind::Max => join(&mut self.integers, &other.integers, i64::max),
             _ => join(&mut self.integers, &other.integers, i64::wrapping_add),
         }
+    }
+
+    /// Adds the value of the first or last row of a group of another worker.
+    fn merge_by_position(&mut self, group: usize, other: &Accumulator, from: usize) {
+        let position = other.positions[from];
+        if position != 0 {
+            let is_null = other.nulls.get(from).is_some_and(|&null| null != 0);
+            let value = (!is_null).then(|| other.integers[from]);
+            self.set_if_nearer(group, position, value);
+        }
+    }
+
+    /// Adds states of another worker, which are those of other rows: the one at `from`, and those
+    /// behind it, to one group each.
+    ///
+    /// # Panics
+    /// If they belong to another aggregate, or one of the groups does not exist.
+    pub fn merge_groups(&mut self, groups: &[u32], other: &Accumulator, from: usize) {
+        assert_eq!(self.kind, other.kind);
+        assert!(from + groups.len() <= other.groups, "the groups exist");
+        if self.kind.goes_by_position() {
+            for (&group, from) in groups.iter().zip(from..) {
+                self.merge_by_position(group as usize, other, from);
+            }
+            return;
+        }
+        if !other.nulls.is_empty() {
+            self.nulls.resize(self.groups, 0);
+        }
+        let (start, integers) = (from.min(other.nulls.len()), &mut self.integers);
+        merge_into(&mut self.nulls, groups, &other.nulls[start..], |a, b| a + b);
+        match self.kind {
+            AggregateKind::SumFloats => {
+                merge_into(&mut self.floats, groups, &other.floats[from..], |a, b| a + b);
+            }
+            AggregateKind::Min => merge_into(integers, groups, &other.integers[from..], i64::min),
+            AggregateKind::Max => merge_into(integers, groups, &other.integers[from..], i64::max),
+            AggregateKind::SumIntegers => {
+                merge_into(integers, groups, &other.integers[from..], i64::wrapping_add);
+            }
+            AggregateKind::Count | AggregateKind::First { .. } | AggregateKind::Last { .. } => {}
+        }
+    }
+
+    /// The states of these groups, in their order.
+    ///
+    /// # Panics
+    /// If a group does not exist.
+    #[must_use]
+    pub fn gathered(&self, groups: &[u32]) -> Accumulator {
+        let nulls = groups.iter().map(|&group| self.nulls.get(group as usize).copied());
+        let nulls = match self.nulls.is_empty() {
+            true => Vec::new(),
+            false => nulls.map(Option::unwrap_or_default).collect(),
+        };
+        Accumulator {
+            kind: self.kind,
+            groups: groups.len(),
+            integers: gathered(&self.integers, groups),
+            floats: gathered(&self.floats, groups),
+            nulls,
+            positions: gathered(&self.positions, groups),
+        }
+    }
+
+    /// Removes all groups, and keeps the memory.
+    pub fn clear(&mut self) {
+        self.groups = 0;
+        self.integers.clear();
+        self.floats.clear();
+        self.nulls.clear();
+        self.positions.clear();
     }
 
     /// The number of rows, of the `rows` of a group, that have a value.
@@ -322,6 +419,22 @@ fn fold_into<T: Copy>(
                 *state = fold(*state, value);
             }
         }
+    }
+}
+
+#[inline]
+fn merge_into<T: Copy>(states: &mut [T], groups: &[u32], others: &[T], fold: impl Fn(T, T) -> T) {
+    for (&group, &other) in groups.iter().zip(others) {
+        let state = &mut states[group as usize];
+        *state = fold(*state, other);
+    }
+}
+
+/// Returns the states of these groups, unless there are no such states.
+fn gathered<T: Copy>(states: &[T], groups: &[u32]) -> Vec<T> {
+    match states.is_empty() {
+        true => Vec::new(),
+        false => groups.iter().map(|&group| states[group as usize]).collect(),
     }
 }
 
@@ -411,9 +524,20 @@ mod tests {
             batches in vec(rows(), 0..6),
             turn in any::<bool>(),
             is_one in any::<bool>(),
+            is_growing in any::<bool>(),
         ) {
             // Two workers share the batches, and later batches may be added first.
-            let worker = || KINDS.map(|kind| Accumulator::new(kind, GROUPS as usize));
+            let worker = || KINDS.map(|kind| {
+                let all = GROUPS as usize;
+                let mut states = Accumulator::new(kind, if is_growing { 2 } else { all });
+                if is_growing {
+                    // What a table had before it was full is not in the next one.
+                    batch_into(std::slice::from_mut(&mut states), &vec![(1, None)], 7, false);
+                    states.clear();
+                }
+                states.grow(all);
+                states
+            });
             let mut workers = [worker(), worker()];
             let mut order: Vec<usize> = (0..batches.len()).collect();
             if turn {
@@ -425,7 +549,14 @@ mod tests {
             }
             let [mut joined, other] = workers;
             for (mine, other) in joined.iter_mut().zip(&other) {
-                mine.merge(other);
+                if is_growing {
+                    let order = (0..GROUPS).rev().collect::<Vec<_>>();
+                    let gathered = other.gathered(&order);
+                    mine.merge_groups(&order[1..], &gathered, 1);
+                    mine.merge_groups(&order[..1], &gathered, 0);
+                } else {
+                    mine.merge(other);
+                }
             }
             for group in 0..GROUPS as usize {
                 let of_group = |of: u32| if is_one { group == 0 } else { of as usize == group };
@@ -460,6 +591,9 @@ mod tests {
             let there: Vec<i32> = values.iter().copied().flatten().collect();
             let expected = (!there.is_empty()).then(|| f64::from(there.iter().sum::<i32>()));
             prop_assert_eq!(sum.float(0, values.len() as u64), expected);
+            let mut merged = Accumulator::new(AggregateKind::SumFloats, 2);
+            merged.merge_groups(&[1], &sum.gathered(&[0]), 0);
+            prop_assert_eq!(merged.float(1, values.len() as u64), expected);
         }
     }
 }

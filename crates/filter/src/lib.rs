@@ -11,7 +11,8 @@
 //! supports are compiled (`JitCache`), and those that cannot be compiled are interpreted; the
 //! interpreter is the oracle of all tests.
 //!
-//! `aggregate` aggregates the rows that are left, on encoded values too.
+//! `aggregate` aggregates the rows that are left, on encoded values too, and `grouping` finds their
+//! groups if these are too many for arrays by code.
 //!
 //! Lifetimes of the objects that a caller keeps: a `JitCache` for the process, a `Filter` for the
 //! query, an `AdaptiveOrder` and a `Selection` for each worker, a `LowerCache` for each segment of
@@ -35,6 +36,7 @@ mod statistics;
 pub mod kernel;
 pub mod roofline;
 pub mod aggregate;
+pub mod grouping;
 mod jit;
 mod interpret;
 mod ranges;

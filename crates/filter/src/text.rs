@@ -76,6 +76,11 @@ impl Decoder {
     /// Replaces `out` by the text of a compressed string.
     fn decompress(&self, compressed: &[u8], out: &mut Vec<u8>) {
         out.clear();
+        self.append(compressed, out);
+    }
+
+    /// Appends the text of a compressed string.
+    fn append(&self, compressed: &[u8], out: &mut Vec<u8>) {
         if ends_inside_an_escape(compressed) {
             return; // filter_text-1
         }
@@ -83,7 +88,7 @@ impl Decoder {
         out.reserve(decompressor.max_decompression_capacity(compressed) + 8);
         let written = decompressor.decompress_into(compressed, out.spare_capacity_mut());
         // SAFETY: the function has initialised this many bytes of the spare capacity.
-        unsafe { out.set_len(written) }
+        unsafe { out.set_len(out.len() + written) }
     }
 }
 
@@ -91,6 +96,29 @@ impl Decoder {
 /// them is a code, or stands for itself.
 fn ends_inside_an_escape(compressed: &[u8]) -> bool {
     compressed.iter().rev().take_while(|&&code| code == 255).count() % 2 == 1
+}
+
+/// A form in which texts are stored: as they are, or compressed with a string table.
+#[derive(Debug)]
+pub(crate) struct TextForm(Option<Decoder>);
+
+impl TextForm {
+    /// The form of texts with this string table, or of those without one; `None` if it is no table.
+    pub(crate) fn new(table: Option<&[u8]>) -> Option<TextForm> {
+        match table {
+            None => Some(TextForm(None)),
+            Some(table) => Decoder::new(table).map(|decoder| TextForm(Some(decoder))),
+        }
+    }
+
+    /// Appends the text of a stored string.
+    #[inline]
+    pub(crate) fn append(&self, stored: &[u8], out: &mut Vec<u8>) {
+        match &self.0 {
+            None => out.extend_from_slice(stored),
+            Some(decoder) => decoder.append(stored, out),
+        }
+    }
 }
 
 /// The unit of the length of a text.
@@ -167,6 +195,11 @@ impl<'a> Texts<'a> {
     /// The decoder of the strings; `None` if they are not compressed.
     pub(crate) fn decoder(&self) -> Option<&Decoder> {
         self.decoder.as_ref()
+    }
+
+    /// The string table; `None` if they are not compressed.
+    pub(crate) fn table(&self) -> Option<&'a [u8]> {
+        self.strings.table
     }
 
     /// The lengths of the texts.
