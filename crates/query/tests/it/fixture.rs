@@ -156,6 +156,12 @@ impl TestDatabase {
         Ok(())
     }
 
+    /// Closes the database, and opens it again with an engine of other limits.
+    pub(crate) fn reopen_with(&mut self, options: EngineOptions) -> Result<(), TestError> {
+        self.options = options;
+        self.reopen()
+    }
+
     pub(crate) fn flush(&self, table: &str) -> Result<(), TestError> {
         Ok(self.database().flush_table(table)?)
     }

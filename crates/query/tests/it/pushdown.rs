@@ -7,7 +7,10 @@
 
 use std::fmt::Write as _;
 
-use crate::fixture::{Random, TestDatabase, TestError, on_runtime};
+use tidegate_model::ByteCount;
+use tidegate_query::EngineOptions;
+
+use crate::fixture::{Random, TestDatabase, TestError, engine_options, on_runtime};
 
 const SEEDS: [u64; 3] = [1, 2, 3];
 const QUERIES: usize = 40;
@@ -73,11 +76,13 @@ const FILTERS: [&str; 14] = [
 const DOUBLES: [&str; 8] =
     ["NULL", "0.5", "-1.25", "3", "-0.0", "CAST('NaN' AS DOUBLE)", "0.0", "7.75"];
 
+const UBIGINTS: [&str; 5] = ["NULL", "0", "7", "9223372036854775808", "18446744073709551615"];
+
 /// Inserts rows in commits that overlap in time, and deletes some.
 async fn filled(random: &mut Random) -> Result<TestDatabase, TestError> {
     let test = TestDatabase::after(&[
         "CREATE TABLE t (ts TIMESTAMP, s SYMBOL, n INT, b BIGINT, x DOUBLE, u UTINYINT, \
-         flag BOOLEAN, v VARCHAR) TIMESTAMP(ts) PARTITION BY DAY",
+         flag BOOLEAN, v VARCHAR, w UBIGINT) TIMESTAMP(ts) PARTITION BY DAY",
     ])
     .await?;
     for commit in 0..6 {
@@ -105,8 +110,10 @@ async fn filled(random: &mut Random) -> Result<TestDatabase, TestError> {
                     format!("'https://example.org/sensors/{}/{unit}'", random.below(100))
                 }
             };
+            let (_, w) = random.one_of(&UBIGINTS);
             let ts = format!("'2025-03-0{day}T{hour:02}:{minute:02}:00'");
-            write!(values, "{comma}({ts}, {s}, {n}, {b}, {x}, {u}, {flag}, {v})").expect("text");
+            let row = format!("({ts}, {s}, {n}, {b}, {x}, {u}, {flag}, {v}, {w})");
+            write!(values, "{comma}{row}").expect("text");
         }
         test.output(&format!("INSERT INTO t VALUES {values}")).await?;
         match commit {
@@ -259,6 +266,134 @@ fn the_first_groups_by_time_are_those_of_all() {
             Ok::<(), TestError>(())
         });
     }
+}
+
+/// Keys of which some have more values than there can be slots.
+const HASH_KEYS: [&str; 9] =
+    ["v", "b", "w", "ts", "s", "n", "flag", "u", "timestamp_floor('6h', ts)"];
+
+#[test]
+fn groups_found_by_hash_are_those_of_the_rows() {
+    for seed in SEEDS {
+        on_runtime(async {
+            let mut random = Random(seed);
+            let test = filled(&mut random).await?;
+            let mut hashed = 0;
+            for _ in 0..QUERIES {
+                let count = 1 + random.below(3);
+                let keys = list(&mut random, &HASH_KEYS, count).join(", ");
+                // Without aggregates it is DISTINCT.
+                let count = random.below(4);
+                let aggregates = list(&mut random, &AGGREGATES, count);
+                let items = std::iter::once(keys.as_str()).chain(aggregates);
+                let items = items.collect::<Vec<_>>().join(", ");
+                let (_, filter) = random.one_of(&FILTERS);
+                let query = |from: &str| {
+                    format!("SELECT {items} FROM {from} WHERE {filter} GROUP BY {keys}")
+                };
+                let (sql, plain) = (query("t"), query(PLAIN));
+                let plan = test.rows(&format!("EXPLAIN {sql}")).await?.concat().concat();
+                hashed += usize::from(plan.contains(", hash, "));
+                assert!(!is_pushed(&test, &plain).await?, "{plain}");
+                let (mut rows, mut expected) = (test.rows(&sql).await?, test.rows(&plain).await?);
+                rows.sort();
+                expected.sort();
+                assert_eq!(rows, expected, "seed {seed}: {sql}");
+            }
+            assert!(QUERIES / 4 < hashed, "seed {seed}: {hashed} groups are found by hash");
+            Ok::<(), TestError>(())
+        });
+    }
+}
+
+/// A sort with a limit by a count takes only some groups, and DISTINCT with a limit ends early.
+#[test]
+fn limits_above_groups_found_by_hash_are_those_of_all_groups() {
+    on_runtime(async {
+        let test = filled(&mut Random(4)).await?;
+        for keys in ["v", "b, v", "ts, w", "s, b, flag"] {
+            let counted = format!("SELECT {keys}, count(*) AS c, count(n) AS d FROM");
+            let all = test.rows(&format!("{counted} {PLAIN} GROUP BY {keys}")).await?;
+            let width = all[0].len();
+            for limit in [1, 2, 30, 1_000] {
+                for (by, order) in [("c", "DESC"), ("c", "ASC"), ("d", "DESC"), ("d", "")] {
+                    let sorted = |from: &str, then: &str| {
+                        let by = format!("ORDER BY {by} {order}{then} LIMIT {limit}");
+                        format!("{counted} {from} GROUP BY {keys} {by}")
+                    };
+                    let sql = sorted("t", "");
+                    let plan = test.rows(&format!("EXPLAIN {sql}")).await?.concat().concat();
+                    assert!(plan.contains(&format!(", top={limit}")), "{plan}");
+                    let rows = test.rows(&sql).await?;
+                    let of = |rows: &[Vec<String>]| {
+                        let at = if by == "c" { width - 2 } else { width - 1 };
+                        rows.iter().map(|row| row[at].parse::<u64>()).collect::<Vec<_>>()
+                    };
+                    let plain = test.rows(&sorted(PLAIN, "")).await?;
+                    assert_eq!(of(&rows), of(&plain), "{sql}");
+                    let is_one =
+                        |row: &Vec<String>| all.iter().filter(|it| *it == row).count() == 1;
+                    assert!(rows.iter().all(is_one), "{sql}");
+                    // Ties are sorted by the keys.
+                    let (sql, plain) =
+                        (sorted("t", &format!(", {keys}")), sorted(PLAIN, &format!(", {keys}")));
+                    assert_eq!(test.rows(&sql).await?, test.rows(&plain).await?, "{sql}");
+                }
+                let sql = format!("SELECT DISTINCT {keys} FROM t LIMIT {limit}");
+                let plan = test.rows(&format!("EXPLAIN {sql}")).await?.concat().concat();
+                assert!(plan.contains(&format!(", fetch={limit}")), "{plan}");
+                let mut rows = test.rows(&sql).await?;
+                assert_eq!(rows.len(), all.len().min(limit), "{sql}");
+                let is_there = |row: &Vec<String>| all.iter().any(|it| it[..width - 2] == row[..]);
+                assert!(rows.iter().all(is_there), "{sql}");
+                rows.sort();
+                rows.dedup();
+                assert_eq!(rows.len(), all.len().min(limit), "{sql}");
+            }
+            let first = keys.split(", ").next().expect("one at least");
+            let distinct = |from: &str| format!("SELECT count(DISTINCT {first}) FROM {from}");
+            let (sql, plain) = (distinct("t"), distinct(PLAIN));
+            assert_eq!(test.rows(&sql).await?, test.rows(&plain).await?, "{sql}");
+        }
+        Ok::<(), TestError>(())
+    });
+}
+
+/// All four segments have the same texts: the tables of two workers are more than the memory of the
+/// statement, and what DataFusion has for each part of the texts is less.
+#[test]
+fn groups_without_memory_are_those_of_another_operator() {
+    on_runtime(async {
+        let mut test = TestDatabase::after(&[
+            "CREATE TABLE t (ts TIMESTAMP, n INT, v VARCHAR) TIMESTAMP(ts) PARTITION BY DAY",
+        ])
+        .await?;
+        for day in 1..=4 {
+            let insert = format!(
+                "INSERT INTO t SELECT TIMESTAMP '2025-03-0{day}' + i * INTERVAL '1 second', \
+                 i % 7, 'a text of some length, number ' || i % 10000 \
+                 FROM generate_series(0, 14999) AS g(i)"
+            );
+            test.run(&insert).await?;
+            test.flush("t")?;
+        }
+        let statement_memory_max = ByteCount(4 << 20);
+        test.reopen_with(EngineOptions { statement_memory_max, ..engine_options() })?;
+        let query = |from: &str| {
+            let groups = format!(
+                "SELECT v, count(n) AS c, sum(n) AS s, min(n) AS m, max(ts) AS x FROM {from} \
+                 GROUP BY v"
+            );
+            format!("SELECT count(*), sum(c), sum(s), min(m), max(x), max(v) FROM ({groups})")
+        };
+        let (sql, plain) = (query("t"), query(PLAIN));
+        let ran = test.rows(&format!("EXPLAIN ANALYZE {sql}")).await?.concat().concat();
+        assert!(ran.contains(", hash, ") && ran.contains("memory_refused=1"), "{ran}");
+        let rows = test.rows(&sql).await?;
+        assert_eq!(rows[0][..2], ["10000", "60000"]);
+        assert_eq!(rows, test.rows(&plain).await?);
+        Ok::<(), TestError>(())
+    });
 }
 
 #[test]

@@ -28,6 +28,13 @@ const KEYS: [&str; 12] = [
     "date_bin(INTERVAL '90 minutes', ts), i8",
 ];
 
+/// Keys with more groups than there can be slots.
+const HASH_KEYS: [&str; 6] =
+    ["uniq", "i64", "ts", "txt, uniq", "i64, txt, timestamp_floor('7h', ts)", "u64, d, sym, uniq"];
+
+const HASH_AGGREGATES: &str = "count(*), count(i32), sum(i64), sum(f64), min(u64), max(f64), \
+    avg(i32), max(ts), max(length(uniq))";
+
 const AGGREGATES: &str = "count(*), count(i32), count(uniq), count(none), \
     sum(i8), sum(i16), sum(i32), sum(i64), sum(u8), sum(u16), sum(u32), sum(u64), sum(none), \
     min(i8), min(i16), min(i32), min(i64), min(u64), min(f32), min(f64), min(ts), min(d), \
@@ -92,9 +99,9 @@ fn rows(count: u64, seed: u64) -> String {
 }
 
 /// Returns a query for every key, each with one of the filters.
-fn queries(aggregates: &str, source: &str, explain: &str) -> String {
+fn queries(keys: &[&str], aggregates: &str, source: &str, explain: &str) -> String {
     let mut text = String::new();
-    for (keys, filter) in KEYS.iter().zip(FILTERS.iter().cycle()) {
+    for (keys, filter) in keys.iter().zip(FILTERS.iter().cycle()) {
         let _ = if keys.is_empty() {
             writeln!(text, "{explain}SELECT {aggregates} FROM {source} {filter};")
         } else {
@@ -133,15 +140,15 @@ fn import(world: &World, count: u64, seed: u64) {
 /// Checks that so many of the plans have the pushdown, and that all queries give the same rows as
 /// without it.
 #[track_caller]
-fn check(world: &World, aggregates: &str, fused: usize) {
+fn check(world: &World, keys: &[&str], aggregates: &str, fused: usize) {
     const UNFUSED: &str = "(SELECT * FROM t LIMIT 100000000)";
     for (source, expected) in [("t", fused), (UNFUSED, 0)] {
-        let plans = answers(world, queries(aggregates, source, "EXPLAIN "));
+        let plans = answers(world, queries(keys, aggregates, source, "EXPLAIN "));
         assert_eq!(plans.matches("PushedAggregateExec").count(), expected, "{plans}");
     }
-    let fused = answers(world, queries(aggregates, "t", ""));
-    let plain = answers(world, queries(aggregates, UNFUSED, ""));
-    assert!(fused.lines().count() > KEYS.len());
+    let fused = answers(world, queries(keys, aggregates, "t", ""));
+    let plain = answers(world, queries(keys, aggregates, UNFUSED, ""));
+    assert!(fused.lines().count() > keys.len());
     for (fused, plain) in fused.lines().zip(plain.lines()) {
         assert!(is_same(fused, plain), "\n{fused}\n{plain}");
     }
@@ -152,10 +159,25 @@ fn check(world: &World, aggregates: &str, fused: usize) {
 fn fused_aggregates_answer_as_others_do() {
     let world = World::new();
     import(&world, ROWS, 1);
-    check(&world, BY_POSITION, KEYS.len());
-    check(&world, AGGREGATES, KEYS.len());
+    check(&world, &KEYS, BY_POSITION, KEYS.len());
+    check(&world, &KEYS, AGGREGATES, KEYS.len());
     // Rows that overlap in time have an order only after a merge.
     import(&world, 1_000, 2);
-    check(&world, BY_POSITION, 0);
-    check(&world, AGGREGATES, KEYS.len());
+    check(&world, &KEYS, BY_POSITION, 0);
+    check(&world, &KEYS, AGGREGATES, KEYS.len());
+}
+
+/// Texts of two imports, each compressed with a table of its own, and of some rows in memory.
+#[test]
+fn groups_found_by_hash_are_those_of_others() {
+    let world = World::new();
+    import(&world, ROWS, 1);
+    check(&world, &HASH_KEYS, HASH_AGGREGATES, HASH_KEYS.len());
+    import(&world, 3_000, 1);
+    let insert = "INSERT INTO t (ts, sym, uniq, txt, i64) VALUES \
+        ('2024-03-01T12:00:00', 's1', 'unique 5 1', '', 5), \
+        ('2024-03-01T12:00:00', 's1', '', 'text 1', NULL), \
+        ('2024-03-02T12:00:00', NULL, NULL, NULL, 5)";
+    world.run(&["sql", insert]).succeeds();
+    check(&world, &HASH_KEYS, HASH_AGGREGATES, HASH_KEYS.len());
 }

@@ -18,7 +18,7 @@ use datafusion::physical_expr::utils::{collect_columns, reassign_expr_columns};
 use datafusion::physical_expr::{PhysicalExpr, ScalarFunctionExpr};
 use tidegate_filter::aggregate::{ZoneRows, ZoneValues};
 use tidegate_model::layout::Zone;
-use tidegate_model::{ColumnType, SegmentId, TimeUnit};
+use tidegate_model::{Column, ColumnType, SegmentId, TimeUnit};
 use tidegate_storage::SymbolTable;
 use tidegate_storage::segment::arrow_type;
 
@@ -116,7 +116,7 @@ impl Key {
         }
         let Some((at, nanos)) = bucketed(expr) else { return Ok(None) };
         let snapshot = &source.read.snapshot;
-        let designated = &snapshot.schema.columns()[source.read.output[at]];
+        let Some(designated) = stored_column(at, source) else { return Ok(None) };
         let ColumnType::Timestamp(unit) = designated.ty else { return Ok(None) };
         // A decade of nanoseconds is a time of microseconds.
         let is_time = ty == DataType::Date32 || ty == arrow_type(designated.ty);
@@ -262,6 +262,14 @@ impl Key {
         let ids = Arc::new(ids);
         known.insert(segment, Arc::clone(&ids));
         Ok(ids)
+    }
+
+    /// Returns the least value, if it is an integer.
+    pub(super) fn least(&self) -> Option<i64> {
+        match self.kind {
+            Kind::Integer { least } => Some(least),
+            _ => None,
+        }
     }
 
     /// Returns true if it is a bucket of the designated timestamp.
@@ -440,14 +448,19 @@ fn small(id: usize) -> Result<u32> {
     u32::try_from(id).or_else(|_| internal_err!("key-1: too many ids"))
 }
 
-fn cast_to(array: &ArrayRef, ty: &DataType) -> Result<ArrayRef> {
+pub(super) fn cast_to(array: &ArrayRef, ty: &DataType) -> Result<ArrayRef> {
     if array.data_type() == ty { Ok(Arc::clone(array)) } else { Ok(cast(array, ty)?) }
+}
+
+/// Returns a column of a scan; `None` for the ids of rows, which are not stored.
+pub(super) fn stored_column(at: usize, source: &ScanSource) -> Option<&Column> {
+    source.read.snapshot.schema.columns().get(source.read.output[at])
 }
 
 /// Returns the kind and the domain of a plain column.
 fn of_column(at: usize, source: &ScanSource) -> Result<Option<(Kind, usize)>> {
     let snapshot = &source.read.snapshot;
-    let column = &snapshot.schema.columns()[source.read.output[at]];
+    let Some(column) = stored_column(at, source) else { return Ok(None) };
     Ok(match column.ty {
         ColumnType::Symbol => snapshot.symbols.get(column.id).map(|symbols| {
             (Kind::Symbol(Arc::clone(symbols), Mutex::default()), symbols.len() + 1)
@@ -475,15 +488,11 @@ fn of_column(at: usize, source: &ScanSource) -> Result<Option<(Kind, usize)>> {
         | ColumnType::UInt16
         | ColumnType::UInt32
         | ColumnType::Date => {
-            let mut bounds: Option<(i64, i64)> = None;
-            for run in source.selected.groups.iter().flat_map(|group| &group.runs) {
-                let reader = run.segment.reader().map_err(Error::Storage)?;
-                let Some(footer) = reader.footer().column(column.id) else { continue };
-                let Zone { has_value: true, min, max, .. } = footer.bounds else { continue };
-                let (min, max) = (min.cast_signed(), max.cast_signed());
-                let (least, greatest) = bounds.unwrap_or((min, max));
-                bounds = Some((least.min(min), greatest.max(max)));
-            }
+            let bounds = zones_of(column, source)?.into_iter().fold(None, |bounds, zone| {
+                let (min, max) = (zone.min.cast_signed(), zone.max.cast_signed());
+                let (least, greatest): (i64, i64) = bounds.unwrap_or((min, max));
+                Some((least.min(min), greatest.max(max)))
+            });
             let (least, greatest) = bounds.unwrap_or((0, 0));
             let span = i128::from(greatest) - i128::from(least);
             let domain = usize::try_from(span + 2).unwrap_or(usize::MAX);
@@ -498,6 +507,17 @@ fn of_column(at: usize, source: &ScanSource) -> Result<Option<(Kind, usize)>> {
         | ColumnType::Uuid
         | ColumnType::Ipv4 => None,
     })
+}
+
+/// Returns the bounds of a column in the runs that are read, of those that have values.
+pub(super) fn zones_of(column: &Column, source: &ScanSource) -> Result<Vec<Zone>> {
+    let mut zones = Vec::new();
+    for run in source.selected.groups.iter().flat_map(|group| &group.runs) {
+        let reader = run.segment.reader().map_err(Error::Storage)?;
+        let footer = reader.footer().column(column.id);
+        zones.extend(footer.map(|footer| footer.bounds).filter(|zone| zone.has_value));
+    }
+    Ok(zones)
 }
 
 /// Returns the column that an expression puts into buckets, and their least width in nanoseconds.

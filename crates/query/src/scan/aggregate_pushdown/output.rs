@@ -13,7 +13,7 @@ use tidegate_model::ColumnType;
 use tidegate_model::types::Physical;
 
 use super::plan::{Output, PushedAggregate};
-use super::work::States;
+use super::states::States;
 use crate::scan::aggregate_pushdown::integers::{exact, from_integers};
 use crate::types::float_order::one_zero_and_nan;
 
@@ -84,7 +84,12 @@ fn batch(plan: &PushedAggregate, states: &States, slots: &[usize]) -> Result<Rec
 }
 
 /// Returns the values of an aggregate, of this type, of each slot.
-fn values(output: &Output, states: &States, slots: &[usize], ty: &DataType) -> Result<ArrayRef> {
+pub(super) fn values(
+    output: &Output,
+    states: &States,
+    slots: &[usize],
+    ty: &DataType,
+) -> Result<ArrayRef> {
     let each = |fold: usize| {
         let accumulator = &states.folds[fold];
         slots.iter().map(move |&slot| (accumulator, slot, states.rows[slot]))

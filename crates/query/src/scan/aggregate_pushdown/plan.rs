@@ -18,9 +18,11 @@ use tidegate_filter::aggregate::{Accumulator, AggregateKind};
 use tidegate_model::types::Physical;
 use tidegate_model::{Column, ColumnType};
 
+use super::hash_key::HashKeys;
 use super::key::Key;
+use super::plain::PlainAggregate;
 use crate::scan::ScanSource;
-use crate::scan::task::ScanTask;
+use crate::scan::task::{ScanOrder, ScanTask};
 
 /// The maximal bytes of the states of one worker: they must fit in a cache, and be made quickly.
 pub(super) const SLOT_BYTES_MAX: usize = 16 << 20;
@@ -43,6 +45,17 @@ pub(super) struct AggregateSpec {
     pub(super) schema: SchemaRef,
     /// Its keys and aggregates as text, for EXPLAIN.
     pub(super) text: String,
+    /// DataFusion's form of it.
+    pub(super) plain: PlainAggregate,
+}
+
+/// The way in which the groups of rows are found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Way {
+    /// They are slots of dense arrays.
+    Slots,
+    /// They are found by hash.
+    Hash,
 }
 
 /// An aggregate function, and its argument.
@@ -65,7 +78,7 @@ impl AggregateSpec {
                 && it.limit_options().is_none()
                 && !it.group_expr().has_grouping_set()
         };
-        if !is_plain(last) || !is_plain(partial) || partial.aggr_expr().is_empty() {
+        if !is_plain(last) || !is_plain(partial) {
             return Ok(None);
         }
         let mut keys = Vec::new();
@@ -87,7 +100,9 @@ impl AggregateSpec {
             by.collect::<Vec<_>>().join(", "),
             names.collect::<Vec<_>>().join(", ")
         );
-        Ok(Some(AggregateSpec { keys, calls, schema: last.schema(), text }))
+        let schema = last.schema();
+        let plain = PlainAggregate::of(last, partial, &input.projections);
+        Ok(Some(AggregateSpec { keys, calls, schema, text, plain }))
     }
 }
 
@@ -99,14 +114,19 @@ pub(super) struct PushedAggregate {
     pub(super) source: ScanSource,
     /// The columns of the table that keys and aggregates read.
     pub(super) columns: Vec<Column>,
+    pub(super) way: Way,
+    /// The keys whose ids are the digits of a slot.
     pub(super) keys: Vec<Key>,
+    /// The keys, if groups are found by hash; `None` in a plan template as well.
+    hash_keys: Option<HashKeys>,
     /// The reads of columns, one for each column and way of reading.
     pub(super) reads: Vec<Read>,
     /// The aggregates in the output, behind the keys.
     pub(super) outputs: Vec<Output>,
     /// The folds of all `reads` together.
     pub(super) folds: Vec<AggregateKind>,
-    /// The number of slots; 0 in a plan template, which is never executed.
+    /// The number of slots; 0 if groups are found by hash, and in a plan template, which is never
+    /// executed.
     pub(super) slots: usize,
 }
 
@@ -160,31 +180,50 @@ impl PushedAggregate {
             return Ok(None);
         };
         let Some(input) = Input::of(partial.input()) else { return Ok(None) };
-        match AggregateSpec::of(last, partial, &input)? {
-            Some(spec) => PushedAggregate::over(&Arc::new(spec), input.source.clone()),
-            None => Ok(None),
+        let Some(spec) = AggregateSpec::of(last, partial, &input)? else { return Ok(None) };
+        let spec = Arc::new(spec);
+        match PushedAggregate::over(&spec, input.source.clone(), Way::Slots)? {
+            Some(pushed) => Ok(Some(pushed)),
+            None => PushedAggregate::over(&spec, input.source.clone(), Way::Hash),
         }
     }
 
-    /// Returns the pushed-down form of an aggregate over a scan; `None` if it has none.
+    /// Returns the pushed-down form of an aggregate over a scan; `None` if it has none of this way.
     pub(super) fn over(
         spec: &Arc<AggregateSpec>,
         source: ScanSource,
+        way: Way,
     ) -> Result<Option<PushedAggregate>> {
         let is_plain = source.bounds.limit.is_none()
             && source.read.conjuncts.is_empty()
             && source.read.dynamic.is_none();
-        if !is_plain {
+        let fits = match way {
+            // Reading of groups without aggregates ends at a limit, which slots do not count.
+            Way::Slots => !spec.calls.is_empty(),
+            // Groups leave in no order.
+            Way::Hash => !spec.keys.is_empty() && source.read.order == ScanOrder::Any,
+        };
+        if !is_plain || !fits {
             return Ok(None);
         }
         let mut builder =
             Builder { source: &source, columns: Vec::new(), reads: Vec::new(), folds: vec![] };
-        let mut keys = Vec::new();
-        for expr in &spec.keys {
-            let Some(key) = Key::of(expr, &source, &mut |at| builder.column(at))? else {
-                return Ok(None);
-            };
-            keys.push(key);
+        let (mut keys, mut hash_keys) = (Vec::new(), None);
+        match way {
+            Way::Slots => {
+                for expr in &spec.keys {
+                    let Some(key) = Key::of(expr, &source, &mut |at| builder.column(at))? else {
+                        return Ok(None);
+                    };
+                    keys.push(key);
+                }
+            }
+            Way::Hash => {
+                hash_keys = HashKeys::of(&spec.keys, &source, &mut |at| builder.column(at))?;
+                if hash_keys.is_none() {
+                    return Ok(None);
+                }
+            }
         }
         let mut outputs = Vec::new();
         for AggregateCall { function, arg } in &spec.calls {
@@ -192,26 +231,57 @@ impl PushedAggregate {
             outputs.push(output);
         }
         let Builder { columns, reads, folds, .. } = builder;
-        let slots = keys.iter().try_fold(1_usize, |slots, key| slots.checked_mul(key.domain));
-        let Some(slots) = slots.filter(|&slots| is_worth(slots, &folds, &source)) else {
-            return Ok(None);
+        let slots = match way {
+            Way::Hash => Some(0),
+            Way::Slots => keys
+                .iter()
+                .try_fold(1_usize, |slots, key| slots.checked_mul(key.domain))
+                .filter(|&slots| is_worth(slots, &folds, &source)),
         };
+        let Some(slots) = slots else { return Ok(None) };
         let spec = Arc::clone(spec);
-        Ok(Some(PushedAggregate { spec, source, columns, keys, reads, outputs, folds, slots }))
+        Ok(Some(PushedAggregate {
+            spec,
+            source,
+            columns,
+            way,
+            keys,
+            hash_keys,
+            reads,
+            outputs,
+            folds,
+            slots,
+        }))
     }
 
     /// Returns the form of an aggregate in a plan template, over a scan of a table without rows.
-    pub(super) fn in_template(spec: &Arc<AggregateSpec>, source: ScanSource) -> PushedAggregate {
+    pub(super) fn in_template(
+        spec: &Arc<AggregateSpec>,
+        source: ScanSource,
+        way: Way,
+    ) -> PushedAggregate {
         PushedAggregate {
             spec: Arc::clone(spec),
             source,
             columns: Vec::new(),
+            way,
             keys: Vec::new(),
+            hash_keys: None,
             reads: Vec::new(),
             outputs: Vec::new(),
             folds: Vec::new(),
             slots: 0,
         }
+    }
+
+    /// Returns true if it is in a plan template.
+    pub(super) fn is_in_template(&self) -> bool {
+        self.slots == 0 && self.hash_keys.is_none()
+    }
+
+    /// Returns the keys of groups that are found by hash.
+    pub(super) fn hash_keys(&self) -> &HashKeys {
+        self.hash_keys.as_ref().expect("aggregate_pushdown-2: a template is not executed")
     }
 
     /// Returns the number of workers that share all tasks.
@@ -222,7 +292,8 @@ impl PushedAggregate {
     /// Returns the number of workers that share so many tasks of so many rows.
     pub(super) fn workers_for(&self, rows: u64, tasks: usize) -> usize {
         let rows = usize::try_from(rows).unwrap_or(usize::MAX);
-        let values = rows.saturating_mul(self.keys.len() + self.reads.len() + 1);
+        let keys = self.hash_keys.as_ref().map_or(self.keys.len(), HashKeys::count);
+        let values = rows.saturating_mul(keys + self.reads.len() + 1);
         let useful = values.div_ceil(VALUES_PER_WORKER);
         self.source.bounds.threads.min(tasks).min(useful).max(1)
     }
@@ -235,9 +306,14 @@ impl PushedAggregate {
         has_grid && !self.outputs.iter().any(is_positioned)
     }
 
-    /// Returns the bytes of the states of a worker.
+    /// Returns the bytes of the states of a worker, if groups are slots.
     pub(super) fn state_bytes(&self) -> usize {
-        self.slots * slot_bytes(&self.folds)
+        self.slots * self.slot_bytes()
+    }
+
+    /// Returns the maximal bytes of the states of a group.
+    pub(super) fn slot_bytes(&self) -> usize {
+        slot_bytes(&self.folds)
     }
 }
 

@@ -6,21 +6,24 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use datafusion::common::Result;
 use tidegate_filter::aggregate::{
-    Accumulator, AggregateKind, Batch, GroupIndices, Values, ZoneRows, ZoneValues, count_rows,
+    AggregateKind, Batch, GroupIndices, Values, ZoneRows, ZoneValues, count_rows,
 };
 use tidegate_filter::{NoSymbols, Selection};
 use tidegate_model::SegmentId;
 use tidegate_model::layout::Zone;
 use tidegate_model::types::Physical;
 
+use super::hash_key::{HashKeys, HashZone};
+use super::hash_memory::HashMemory;
+use super::hash_table::{HashTable, Run};
 use super::key::{KeyScratch, KeyZone, ZoneKey};
 use super::plan::{How, PushedAggregate, Read};
+use super::states::States;
 use crate::error::Error;
 use crate::scan::selected::Selected;
 use crate::scan::task::{FrameRows, ScanOrder, ScanTask, TaskShape, ZONE_ROWS};
 
 const ZONE_WORDS: usize = ZONE_ROWS / 64;
-
 /// Tasks of a plan, each taken once.
 pub(super) struct TaskList {
     tasks: Arc<[ScanTask]>,
@@ -52,33 +55,14 @@ impl TaskList {
         self.end
     }
 
+    /// Returns true if all were taken.
+    pub(super) fn is_taken(&self) -> bool {
+        self.end <= self.next.load(Ordering::Relaxed)
+    }
+
     pub(super) fn take(&self) -> Option<(usize, &ScanTask)> {
         let at = self.next.fetch_add(1, Ordering::Relaxed);
         self.tasks[..self.end].get(at).map(|task| (at, task))
-    }
-}
-
-/// The states of all slots.
-pub(super) struct States {
-    /// The number of rows of each.
-    pub(super) rows: Vec<u64>,
-    pub(super) folds: Vec<Accumulator>,
-}
-
-impl States {
-    pub(super) fn new(plan: &PushedAggregate) -> States {
-        let folds = plan.folds.iter().map(|&fold| Accumulator::new(fold, plan.slots));
-        States { rows: vec![0; plan.slots], folds: folds.collect() }
-    }
-
-    /// Merges the states of another worker, which are of other rows.
-    pub(super) fn merge(&mut self, other: &States) {
-        for (rows, other) in self.rows.iter_mut().zip(&other.rows) {
-            *rows += other;
-        }
-        for (fold, other) in self.folds.iter_mut().zip(&other.folds) {
-            fold.merge(other);
-        }
     }
 }
 
@@ -86,6 +70,8 @@ impl States {
 pub(super) struct Worker<'p> {
     plan: &'p PushedAggregate,
     states: States,
+    /// The groups of the states, if they are found by hash.
+    hashing: Option<HashTable<'p>>,
     selection: Selection,
     scratch: Scratch,
 }
@@ -113,14 +99,35 @@ impl<'p> Worker<'p> {
             integers: vec![0; ZONE_ROWS],
             floats: vec![0.0; ZONE_ROWS],
         };
-        Worker { plan, states: States::new(plan), selection: Selection::new(), scratch }
+        let selection = Selection::new();
+        Worker { plan, states: States::new(plan), hashing: None, selection, scratch }
+    }
+
+    /// A worker that finds groups by hash.
+    pub(super) fn hashing(
+        plan: &'p PushedAggregate,
+        keys: &'p HashKeys,
+        memory: &'p HashMemory,
+    ) -> Worker<'p> {
+        Worker { hashing: Some(HashTable::new(keys, memory)), ..Worker::new(plan) }
+    }
+
+    /// Returns true if it has so many groups, of which some may be the same.
+    pub(super) fn has_groups(&self, wanted: usize) -> bool {
+        self.hashing.as_ref().is_some_and(|table| table.has_groups(wanted))
+    }
+
+    /// Returns the groups that were found by hash; `None` if there is no memory for them.
+    pub(super) fn into_runs(mut self) -> Result<Option<Vec<Run>>> {
+        self.hashing.expect("it finds groups by hash").into_runs(&mut self.states)
     }
 
     pub(super) fn into_states(self) -> States {
         self.states
     }
 
-    /// Folds the rows of a task.
+    /// Folds the rows of a task. If the memory of its groups is refused, it does not fold them all
+    /// (`HashMemory::is_refused`).
     pub(super) fn fold(&mut self, number: usize, task: &ScanTask) -> Result<()> {
         match task {
             ScanTask::Rows(rows) => self.fold_frame(number, rows),
@@ -149,7 +156,7 @@ impl<'p> Worker<'p> {
             columns.collect::<tidegate_filter::Result<Vec<_>>>().map_err(Error::Filter)?;
         let position = (number as u64) << 16;
         let segment = task.segment.meta.id;
-        let Worker { plan, states, selection, scratch } = self;
+        let Worker { plan, states, hashing, selection, scratch } = self;
         let mut list = std::mem::take(&mut scratch.list);
         for zone in task.rows.start / ZONE_ROWS..task.rows.end.div_ceil(ZONE_ROWS) {
             let all = zone * ZONE_ROWS..((zone + 1) * ZONE_ROWS).min(frame.rows());
@@ -164,7 +171,16 @@ impl<'p> Worker<'p> {
             if count == 0 {
                 continue;
             }
-            let one = slots(plan, &columns, segment, rows, scratch)?;
+            let one = match hashing {
+                None => slots(plan, &columns, segment, rows, scratch)?,
+                Some(hashing) => {
+                    let zone = HashZone { columns: &columns, segment, rows };
+                    if !hashing.find(&zone, states, &mut scratch.slots[..count])? {
+                        break;
+                    }
+                    None
+                }
+            };
             let slots = match one {
                 Some(slot) => GroupIndices::Same(slot),
                 None => GroupIndices::Each(&scratch.slots[..count]),

@@ -1,0 +1,93 @@
+//! DataFusion's form of an aggregate, for groups that have no memory in the pushed one: it spills.
+
+use std::sync::Arc;
+
+use datafusion::common::Result;
+use datafusion::datasource::source::DataSourceExec;
+use datafusion::physical_expr::Partitioning;
+use datafusion::physical_expr::aggregate::AggregateFunctionExpr;
+use datafusion::physical_expr::projection::ProjectionExprs;
+use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_plan::aggregates::{AggregateExec, AggregateMode, PhysicalGroupBy};
+use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
+use datafusion::physical_plan::limit::GlobalLimitExec;
+use datafusion::physical_plan::projection::ProjectionExec;
+use datafusion::physical_plan::repartition::RepartitionExec;
+
+use crate::control::with_cancel_checks;
+use crate::scan::ScanSource;
+
+/// An aggregate in two steps over projections of a scan, without the scan.
+#[derive(Debug)]
+pub(super) struct PlainAggregate {
+    /// From the scan up.
+    projections: Vec<ProjectionExprs>,
+    partial: Step,
+    last: Step,
+}
+
+/// A step of an aggregate.
+#[derive(Debug)]
+pub(super) struct Step {
+    group_by: PhysicalGroupBy,
+    functions: Vec<Arc<AggregateFunctionExpr>>,
+}
+
+impl Step {
+    pub(super) fn of(plan: &AggregateExec) -> Step {
+        let (group_by, functions) = (plan.group_expr().clone(), plan.aggr_expr().to_vec());
+        Step { group_by, functions }
+    }
+
+    /// Returns its plan; the first step reads `input_of_all`.
+    pub(super) fn plan(
+        &self,
+        mode: AggregateMode,
+        input: Arc<dyn ExecutionPlan>,
+        input_of_all: &Arc<dyn ExecutionPlan>,
+    ) -> Result<AggregateExec> {
+        let (group_by, functions) = (self.group_by.clone(), self.functions.clone());
+        let filters = vec![None; functions.len()];
+        let schema = input_of_all.schema();
+        AggregateExec::try_new(mode, group_by, functions, filters, input, schema)
+    }
+}
+
+impl PlainAggregate {
+    /// Returns the form of an aggregate without FILTER; `projections` are those below it, from the
+    /// aggregate down.
+    pub(super) fn of(
+        last: &AggregateExec,
+        partial: &AggregateExec,
+        projections: &[&ProjectionExprs],
+    ) -> PlainAggregate {
+        let projections = projections.iter().rev().map(|&it| it.clone()).collect();
+        PlainAggregate { projections, partial: Step::of(partial), last: Step::of(last) }
+    }
+
+    /// Returns its plan over a scan, with one partition and at most `fetch` rows.
+    pub(super) fn over(
+        &self,
+        source: &ScanSource,
+        fetch: Option<usize>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let mut input: Arc<dyn ExecutionPlan> = DataSourceExec::from_data_source(source.clone());
+        for projection in &self.projections {
+            input = Arc::new(ProjectionExec::try_new(projection.iter().cloned(), input)?);
+        }
+        let partial = self.partial.plan(AggregateMode::Partial, Arc::clone(&input), &input)?;
+        let keys = partial.output_group_expr();
+        let by_key = Partitioning::Hash(keys, source.bounds.threads.max(1));
+        let partitioned = Arc::new(RepartitionExec::try_new(Arc::new(partial), by_key)?);
+        let last = self.last.plan(AggregateMode::FinalPartitioned, partitioned, &input)?;
+        let mut plan: Arc<dyn ExecutionPlan> =
+            Arc::new(CoalescePartitionsExec::new(Arc::new(last)));
+        if fetch.is_some() {
+            plan = Arc::new(GlobalLimitExec::new(plan, 0, fetch));
+        }
+        match &source.read.stop {
+            Some(stop) => with_cancel_checks(plan, stop),
+            None => Ok(plan),
+        }
+    }
+}
