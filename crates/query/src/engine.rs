@@ -103,7 +103,7 @@ impl Described {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Start {
     AtOnce,
-    /// When the first of them is asked for.
+    /// As the first of them is asked for.
     OnDemand,
 }
 

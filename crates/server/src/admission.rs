@@ -21,7 +21,8 @@ use tokio::sync::oneshot;
 use tokio::time::timeout;
 
 use crate::auth::Role;
-pub(crate) use queue::{Claimant, Shares};
+pub(crate) use crate::claimant::Claimant;
+pub(crate) use queue::Shares;
 use queue::{Queue, Ticket};
 
 /// All permits, and the statements that wait for one.

@@ -21,7 +21,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use thiserror::Error;
 use tidegate_model::{ByteCount, limits};
 
-use crate::admission::Claimant;
+use crate::claimant::Claimant;
 
 /// The divisor of the part of the free bytes that a user leaves to others (budget-4). On a server
 /// of 1 GiB, one user can still send a message of 64 MiB, the default of `pg.max_message`.

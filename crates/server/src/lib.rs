@@ -19,6 +19,7 @@ pub mod config;
 mod error;
 mod log;
 mod metrics;
+mod claimant;
 mod budget;
 mod server_state;
 mod host;

@@ -6,8 +6,7 @@
 //! - victim-2. Statements that were stopped count to their user, whose other statements are those
 //!   that go next.
 //! - victim-3. Administrators come last, unless all other users have little.
-//! - victim-4. A user whose statements have next to nothing loses none: the memory is elsewhere, and
-//!   their end would not help.
+//! - victim-4. A user whose statements have next to nothing loses none: the memory is elsewhere.
 //!
 //! Not here: the time of a cancel, and whether stopped statements are waited for (`watchdog` of the
 //! server).

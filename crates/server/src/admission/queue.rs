@@ -12,6 +12,8 @@
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
+use crate::claimant::Claimant;
+
 /// The permits that only administrators get (queue-1): one statement is enough to look and to
 /// cancel.
 pub(crate) const ADMIN_PERMITS: usize = 1;
@@ -19,13 +21,6 @@ pub(crate) const ADMIN_PERMITS: usize = 1;
 const SPARE_PART: usize = 8;
 /// With fewer permits, one user may have all: a reserve would be a large part of them.
 const SPARE_FROM: usize = 4;
-
-/// The user that wants a permit. Clients without a name are one user.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Claimant {
-    pub(crate) user: Option<Arc<str>>,
-    pub(crate) is_admin: bool,
-}
 
 /// The numbers of permits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

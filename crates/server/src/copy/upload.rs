@@ -25,8 +25,8 @@ use super::error::CopyError;
 use super::job::{Ended, Job, JobHandle, Kind, NewJob, Work};
 use super::log::Rejects;
 use super::{Inner, run_import};
-use crate::admission::Claimant;
 use crate::budget::{Budget, OverBudget, Reservation};
+use crate::claimant::Claimant;
 
 /// The most pieces that wait for the import (upload-1).
 const PIECES: usize = 8;

@@ -1,7 +1,7 @@
 //! Rows of short values, written a column at a time: most of the time of a large answer is spent
 //! on the text of its numbers and times.
 //!
-//! - pg_blocks-1. The messages are those of `RowWriter::push`, byte for byte.
+//! - blocks-1. The messages are those of `RowWriter::push`, byte for byte.
 //!
 //! A block has some rows. The values of each column are first written into cells of one size, which
 //! takes no branch for the type of a value; then rows are put together, by copies of whole cells of
@@ -528,7 +528,7 @@ mod tests {
     fn columns(bits: &[Option<u64>]) -> Vec<(&'static str, ArrayRef)> {
         let of = || bits.iter().copied();
         let small = || of().map(|it| it.map(|bits| (bits % 2_000_000_000_000) as i64));
-        let texts = || of().map(|it| it.map(|bits| "aä".repeat((bits % 9) as usize)));
+        let texts = || of().map(|it| it.map(|bits| "a\u{e4}".repeat((bits % 9) as usize)));
         let seconds = TimestampSecondArray::from_iter(of().map(|it| it.map(|b| b as i64)));
         let micros = TimestampMicrosecondArray::from_iter(of().map(|it| it.map(|b| b as i64)));
         let nanos = TimestampNanosecondArray::from_iter(of().map(|it| it.map(|b| b as i64)));
@@ -611,11 +611,11 @@ mod tests {
                 for column in columns(&bits) {
                     let name = column.0;
                     let [by_row, by_block] = both(vec![column], format);
-                    prop_assert_eq!(by_row, by_block, "pg_blocks-1: {}", name);
+                    prop_assert_eq!(by_row, by_block, "blocks-1: {}", name);
                 }
                 let columns = columns(&bits).into_iter().filter(|(name, _)| *name != "d");
                 let [by_row, by_block] = both(columns.collect(), format);
-                prop_assert!(by_row == by_block, "pg_blocks-1");
+                prop_assert!(by_row == by_block, "blocks-1");
             }
         }
     }
@@ -645,6 +645,6 @@ mod tests {
         let texts = (0..100).map(|row| "x".repeat(row * 400));
         let array: ArrayRef = Arc::new(StringViewArray::from_iter_values(texts));
         let [by_row, by_block] = both(vec![("t", array)], Format::Text);
-        assert!(by_row == by_block, "pg_blocks-1");
+        assert!(by_row == by_block, "blocks-1");
     }
 }

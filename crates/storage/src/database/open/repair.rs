@@ -19,7 +19,7 @@ use tidegate_platform::{Disk, OpenMode};
 use super::missing_flush::LaterRecords;
 use super::offline::{LoggedRows, OfflineTables};
 use super::recovery::{existing_catalog, lock_existing};
-use super::repair_replay::{GoneTable, Mending, RepairReplay};
+use super::repair_replay::{DroppedTable, Mending, RepairReplay};
 use crate::catalog::Catalog;
 use crate::checksummed_file::TEMPORARY;
 use crate::database::maintenance::garbage_collection;
@@ -95,7 +95,7 @@ pub(crate) fn lost_commits(
     drop(read_log(disk.as_ref(), paths, catalog, &mut offline));
     let later = later_records(disk.as_ref(), paths, catalog, damage)?;
     let mut replay = RepairReplay::new(&mut offline, disk, paths, catalog.as_of, &later);
-    replay.drop_gone(&|table| !later.has(table));
+    replay.drop_again(&|table| !later.has(table));
     wal::read_after_damage(
         disk.as_ref(),
         &paths.log(),
@@ -106,7 +106,7 @@ pub(crate) fn lost_commits(
             Ok(())
         },
     )?;
-    replay.drop_gone(&|_| true);
+    replay.drop_again(&|_| true);
     replay.mend(Mending::Nothing)?;
     Ok(replay.lost())
 }
@@ -155,17 +155,17 @@ pub fn repair_log(disk: &Arc<dyn Disk>, dir: &Path) -> Result<Option<LogRepair>>
     let mut file = NewFile::begin(disk.as_ref(), &log, &given_up)?;
     let mut replay = RepairReplay::new(&mut offline, disk, &paths, catalog.as_of, &later);
     let mut dropped = Vec::new();
-    let mut push_dropped = |file: &mut NewFile<'_>, gone: Vec<GoneTable>| {
-        gone.into_iter().try_for_each(|GoneTable { name, record }| {
+    let mut push_dropped = |file: &mut NewFile<'_>, again: Vec<DroppedTable>| {
+        again.into_iter().try_for_each(|DroppedTable { name, record }| {
             dropped.push(name);
             file.push(record)
         })
     };
-    push_dropped(&mut file, replay.drop_gone(&|table| !later.has(table)))?;
+    push_dropped(&mut file, replay.drop_again(&|table| !later.has(table)))?;
     wal::read_after_damage(disk.as_ref(), &log, catalog.log, damage.lsn, &mut |lsn, after| {
         replay.take(lsn, &after).into_iter().try_for_each(|record| file.push(record))
     })?;
-    push_dropped(&mut file, replay.drop_gone(&|_| true))?;
+    push_dropped(&mut file, replay.drop_again(&|_| true))?;
     replay.mend(Mending::Files)?.into_iter().try_for_each(|record| file.push(record))?;
     let lost = replay.lost();
     file.finish(disk.as_ref(), &log)?;

@@ -89,7 +89,7 @@ struct NewNames {
 
 /// A table that a missing commit has dropped, and the commit that drops it again.
 #[derive(Debug)]
-pub(crate) struct GoneTable {
+pub(crate) struct DroppedTable {
     pub(crate) name: String,
     pub(crate) record: Record,
 }
@@ -441,23 +441,24 @@ impl<'s, 'a> RepairReplay<'s, 'a> {
     }
 
     /// Drops the tables that missing commits have dropped (repair_replay-4) and that `may_be`.
-    pub(crate) fn drop_gone(&mut self, may_be: &dyn Fn(TableId) -> bool) -> Vec<GoneTable> {
+    pub(crate) fn drop_again(&mut self, may_be: &dyn Fn(TableId) -> bool) -> Vec<DroppedTable> {
         let tables = self.offline.tables.iter();
-        let is_gone = |(id, table): &(&TableId, &OfflineTable)| may_be(**id) && self.is_gone(table);
-        let ids: Vec<TableId> = tables.filter(is_gone).map(|(id, _)| *id).collect();
-        let mut gone = Vec::new();
+        let is_it =
+            |(id, table): &(&TableId, &OfflineTable)| may_be(**id) && self.is_removed(table);
+        let ids: Vec<TableId> = tables.filter(is_it).map(|(id, _)| *id).collect();
+        let mut dropped = Vec::new();
         for id in ids {
             let OfflineTable { name, manifest, .. } =
                 self.offline.tables.remove(&id).expect("it was just found");
             let seq_txn = manifest.map_or(SeqTxn(1), |manifest| manifest.seq_txn.next());
             let ops = vec![TableOp { table: id, seq_txn, change: TableChange::Drop }];
             self.names.insert(id, name.clone());
-            gone.push(GoneTable { name, record: Record { ops } });
+            dropped.push(DroppedTable { name, record: Record { ops } });
         }
-        gone
+        dropped
     }
 
-    fn is_gone(&self, table: &OfflineTable) -> bool {
+    fn is_removed(&self, table: &OfflineTable) -> bool {
         let paths = self.paths.table(table.id());
         let root = paths.root();
         match &table.manifest {
