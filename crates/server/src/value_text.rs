@@ -156,7 +156,10 @@ fn formatter<'a>(field: &Field, array: &'a dyn Array) -> Result<ValueFormatter<'
         DataType::UInt32 if tidegate_type(field) == Some("ipv4") => ipv4(array),
         DataType::UInt32 => integer::<UInt32Type>(array),
         DataType::UInt64 => integer::<UInt64Type>(array),
-        DataType::Float16 => float::<Float16Type>(array),
+        DataType::Float16 => {
+            let values = array.as_primitive::<Float16Type>();
+            Box::new(|row, text| push_float(f32::from(values.value(row)), Style::Iso, text))
+        }
         DataType::Float32 => float::<Float32Type>(array),
         DataType::Float64 => float::<Float64Type>(array),
         DataType::Decimal32(..) => decimal::<Decimal32Type>(array),
@@ -245,7 +248,7 @@ where
 fn float<T>(array: &dyn Array) -> ValueFormatter<'_>
 where
     T: ArrowPrimitiveType,
-    T::Native: std::fmt::Debug + std::fmt::LowerExp + Into<f64>,
+    T::Native: zmij::Float + Into<f64>,
 {
     let values = array.as_primitive::<T>();
     Box::new(|row, text| push_float(values.value(row), Style::Iso, text))

@@ -1,9 +1,12 @@
 //! Numbers, times and bytes as text, faster than `fmt`: most of the time of a large result is spent
 //! on them.
 //!
-//! - scalars-1. The text of a number in the style of ISO 8601 is that of `fmt`.
+//! - scalars-1. The text of an integer, and of a float of few digits in the style of ISO 8601, is
+//!   that of `fmt`.
+//! - scalars-2. A float has the fewest digits that read back as it; of two such texts that are as
+//!   near, the one with an even last digit, as in PostgreSQL.
 
-use std::fmt::{Debug, LowerExp, Write};
+use std::fmt::Write;
 
 use tidegate_model::time::CivilDate;
 
@@ -121,7 +124,7 @@ fn push_decimal(
 }
 
 /// Appends a float by the fewest digits that read back as the value.
-pub(crate) fn push_float<F: Copy + Into<f64> + Debug + LowerExp>(
+pub(crate) fn push_float<F: Copy + Into<f64> + zmij::Float>(
     value: F,
     style: Style,
     text: &mut impl Write,
@@ -133,38 +136,108 @@ pub(crate) fn push_float<F: Copy + Into<f64> + Debug + LowerExp>(
         text.write_str(if wide < 0.0 { "-Infinity" } else { "Infinity" })
     } else if size_of::<F>() == size_of::<f64>() && push_short(wide, style, text) {
         Ok(())
-    } else if style == Style::Iso {
-        // A point, and an exponent where it saves zeros.
-        write!(text, "{value:?}")
     } else {
-        push_postgres_float(value, text)
+        Shortest::of(value).push(size_of::<F>(), style, text)
     };
     written.expect(TAKES_ALL);
 }
 
-/// Appends a finite float, with an exponent from 6 or 15 digits before the point on.
-fn push_postgres_float<F: LowerExp>(value: F, text: &mut impl Write) -> std::fmt::Result {
-    let digits_max = if size_of::<F>() == size_of::<f64>() { 15 } else { 6 };
-    let written = format!("{value:e}");
-    let (mantissa, exponent) = written.split_once('e').expect("so it is written");
-    let exponent: i32 = exponent.parse().expect("a number");
-    let (sign, mantissa) = match mantissa.strip_prefix('-') {
-        Some(mantissa) => ("-", mantissa),
-        None => ("", mantissa),
-    };
-    if exponent < -4 || digits_max <= exponent {
-        let exponent_sign = if exponent < 0 { '-' } else { '+' };
-        return write!(text, "{sign}{mantissa}e{exponent_sign}{:02}", exponent.abs());
+/// The fewest digits that read back as a finite float.
+struct Shortest {
+    is_negative: bool,
+    /// Without zeros at both ends; none for 0.
+    digits: [u8; DIGITS_MAX],
+    count: usize,
+    /// The power of ten of the first digit.
+    exponent: i32,
+}
+
+impl Shortest {
+    fn of(value: impl zmij::Float) -> Shortest {
+        let mut buffer = zmij::Buffer::new();
+        let (mantissa, written) = split(buffer.format_finite(value));
+        let mut shortest = Shortest {
+            is_negative: mantissa.first() == Some(&b'-'),
+            digits: [0; DIGITS_MAX],
+            count: 0,
+            exponent: written - 1,
+        };
+        // The zeros after the last other digit, which only count if one more follows.
+        let (mut zeros, mut is_fraction) = (0, false);
+        for &byte in mantissa {
+            match byte {
+                b'.' => is_fraction = true,
+                b'0' if shortest.count == 0 => shortest.exponent -= i32::from(is_fraction),
+                b'0'..=b'9' => {
+                    shortest.exponent += i32::from(!is_fraction);
+                    zeros += 1;
+                    if byte != b'0' {
+                        shortest.count += zeros;
+                        shortest.digits[shortest.count - zeros..shortest.count].fill(b'0');
+                        shortest.digits[shortest.count - 1] = byte;
+                        zeros = 0;
+                    }
+                }
+                _ => {}
+            }
+        }
+        shortest
     }
-    let digits = mantissa.replace('.', "");
-    let width = usize::try_from((exponent + 1).max(0)).expect("it is not negative");
-    if width == 0 {
-        let zeros = usize::try_from(-exponent - 1).expect("the exponent is negative");
-        return write!(text, "{sign}0.{:0<zeros$}{digits}", "");
+
+    /// Appends them in the style of a float of so many bytes: PostgreSQL has an exponent from 6 or
+    /// 15 digits before the point on, `fmt` from 16.
+    fn push(&self, width: usize, style: Style, text: &mut impl Write) -> std::fmt::Result {
+        let (digits, exponent) = (&self.digits[..self.count], self.exponent);
+        let digits = str::from_utf8(digits).expect("digits are ASCII");
+        if self.is_negative {
+            text.write_char('-')?;
+        }
+        if digits.is_empty() {
+            return text.write_str(if style == Style::Iso { "0.0" } else { "0" });
+        }
+        let exponent_from = match style {
+            Style::Iso => 16,
+            Style::Postgres if width == size_of::<f64>() => 15,
+            Style::Postgres => 6,
+        };
+        if exponent < -4 || exponent_from <= exponent {
+            let (first, rest) = digits.split_at(1);
+            let point = if rest.is_empty() { "" } else { "." };
+            return match style {
+                Style::Iso => write!(text, "{first}{point}{rest}e{exponent}"),
+                Style::Postgres => write!(text, "{first}{point}{rest}e{exponent:+03}"),
+            };
+        }
+        let Ok(before) = usize::try_from(exponent + 1) else {
+            text.write_str(&"0.0000"[..2 + exponent.unsigned_abs() as usize - 1])?;
+            return text.write_str(digits);
+        };
+        if before == 0 {
+            text.write_str("0.")?;
+            return text.write_str(digits);
+        }
+        let (whole, fraction) = digits.split_at(before.min(digits.len()));
+        text.write_str(whole)?;
+        for _ in whole.len()..before {
+            text.write_char('0')?;
+        }
+        match (fraction, style) {
+            ("", Style::Iso) => text.write_str(".0"),
+            ("", Style::Postgres) => Ok(()),
+            (fraction, _) => {
+                text.write_char('.')?;
+                text.write_str(fraction)
+            }
+        }
     }
-    let (whole, fraction) = digits.split_at(width.min(digits.len()));
-    let point = if fraction.is_empty() { "" } else { "." };
-    write!(text, "{sign}{whole:0<width$}{point}{fraction}")
+}
+
+/// Returns the mantissa of a float's text, and its exponent.
+fn split(text: &str) -> (&[u8], i32) {
+    match text.split_once('e') {
+        Some((mantissa, exponent)) => (mantissa.as_bytes(), exponent.parse().expect("a number")),
+        None => (text.as_bytes(), 0),
+    }
 }
 
 /// Appends an instant, which counts seconds with `digits` decimals, in UTC:
@@ -324,8 +397,47 @@ mod tests {
     }
 
     #[test]
+    fn floats_of_many_digits_are_as_fmt_has_them() {
+        // A simple generator of all bits, and the floats around powers of ten and two.
+        let mut state = 0x9e37_79b9_7f4a_7c15_u64;
+        let mut next = || {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            state ^ state >> 29
+        };
+        let random = (0..200_000).map(|_| f64::from_bits(next()));
+        let powers = (-320..309).map(|power| format!("1e{power}").parse::<f64>().unwrap());
+        let near = powers.flat_map(|it| [it, it.next_up(), it.next_down(), -it, it / 3.0]);
+        let means = (1..20_000).map(|count| f64::from(count * 37 % 1_001) / f64::from(count));
+        for value in random.chain(near).chain(means).filter(|value| value.is_finite()) {
+            let mut text = String::new();
+            Shortest::of(value).push(8, Style::Iso, &mut text).unwrap();
+            check_shortest(&text, value, &format!("{value:?}"));
+            let mut text = String::new();
+            Shortest::of(value).push(8, Style::Postgres, &mut text).unwrap();
+            assert_eq!(text.parse(), Ok(value), "{text}");
+            #[expect(clippy::cast_possible_truncation, reason = "any float of the type")]
+            let narrow = value as f32;
+            if narrow.is_finite() {
+                let mut text = String::new();
+                Shortest::of(narrow).push(4, Style::Iso, &mut text).unwrap();
+                check_shortest(&text, narrow, &format!("{narrow:?}"));
+            }
+        }
+    }
+
+    /// Checks a text beside that of `fmt`, which may end with another digit: that of the text is
+    /// even if two are as near.
+    #[track_caller]
+    fn check_shortest<F: std::str::FromStr + PartialEq>(text: &str, value: F, fmt: &str) {
+        assert!(text.parse().is_ok_and(|read: F| read == value), "scalars-2: {text}, {fmt}");
+        let all_but_last =
+            |text: &str| text.split('e').next().map(|it| it[..it.len() - 1].to_owned());
+        assert_eq!(all_but_last(text), all_but_last(fmt), "scalars-2");
+    }
+
+    #[test]
     fn floats_in_the_style_of_postgresql_have_the_fewest_digits() {
-        fn shown(value: impl Copy + Into<f64> + Debug + LowerExp) -> String {
+        fn shown(value: impl Copy + Into<f64> + zmij::Float) -> String {
             let mut text = String::new();
             push_float(value, Style::Postgres, &mut text);
             text
