@@ -65,8 +65,8 @@ impl ExecutionSlot {
     /// Returns a slot, if one is free now.
     pub(crate) fn try_new(services: &Services, claimant: &Claimant) -> Option<ExecutionSlot> {
         let permit = services.admission.try_begin(claimant)?;
-        let mut lane = services.lanes.try_take()?;
-        *lane.permit() = Some(permit);
+        let mut lane = services.lanes.try_take(claimant)?;
+        lane.admit(permit);
         Some(ExecutionSlot::on(lane, services, claimant))
     }
 
@@ -76,8 +76,8 @@ impl ExecutionSlot {
         claimant: &Claimant,
     ) -> Result<ExecutionSlot, SlotError> {
         let permit = services.admission.begin(claimant).await.map_err(SlotError::Admission)?;
-        let mut lane = services.lanes.take().await.map_err(SlotError::Lane)?;
-        *lane.permit() = Some(permit);
+        let mut lane = services.lanes.take(claimant).await.map_err(SlotError::Lane)?;
+        lane.admit(permit);
         Ok(ExecutionSlot::on(lane, services, claimant))
     }
 
@@ -93,23 +93,25 @@ impl ExecutionSlot {
 
     /// Releases the permit (execution_slot-1).
     pub(crate) fn pause(&mut self) {
-        *self.lane.permit() = None;
+        self.lane.pause();
     }
 
     /// Waits to take the permit again, no longer than `query.queue_timeout`.
     pub(crate) async fn resume(&mut self) -> Result<(), AdmissionTimeout> {
-        if self.lane.permit().is_none() {
+        if !self.lane.is_admitted() {
             let Claim { admission, claimant } = self.claim.as_ref();
-            *self.lane.permit() = Some(admission.begin(claimant).await?);
+            let permit = admission.begin(claimant).await?;
+            self.lane.admit(permit);
         }
         Ok(())
     }
 
     /// Waits to take the permit again, without a time limit.
     pub(crate) async fn resume_at_last(&mut self) {
-        if self.lane.permit().is_none() {
+        if !self.lane.is_admitted() {
             let Claim { admission, claimant } = self.claim.as_ref();
-            *self.lane.permit() = Some(admission.wait(claimant).await);
+            let permit = admission.wait(claimant).await;
+            self.lane.admit(permit);
         }
     }
 }

@@ -6,8 +6,9 @@
 //! does.
 //!
 //! - lanes-1. A lane is a runtime with as many workers as the engine has threads (`width` has the
-//!   exception), and runs one statement at a time. Statements share a lane only when there are
-//!   `lanes_max` of them, because statements whose clients read no rows keep theirs.
+//!   exception), and runs one statement at a time. Only statements of one user share a lane, when
+//!   their user has its share of lanes, because statements whose clients read no rows keep theirs
+//!   (`choice`).
 //! - lanes-2. A lane whose threads have used `LEVELS` of CPU time for a statement gets a lower
 //!   priority. A priority cannot be raised again, so such a lane is closed after its statement.
 //! - lanes-3. A cancelled statement keeps its admission permit until none of its tasks is left, or
@@ -18,9 +19,10 @@
 //! - lanes-5. The threads of a lane are a group whose heap is counted (`tidegate_platform::heap`):
 //!   memory that a statement takes beside its accounts is known to be its own.
 //!
-//! Not here: admission (`admission`), and statements on the threads of their connections
-//! (`pg::portal`).
+//! Not here: admission (`admission`), the choice of a lane (`choice`, a pure function), and
+//! statements on the threads of their connections (`pg::portal`).
 
+mod choice;
 mod threads;
 
 use std::collections::HashMap;
@@ -33,7 +35,8 @@ use std::time::Duration;
 use tokio::runtime::{Handle, Runtime};
 use tokio::time::{Instant, timeout};
 
-use crate::admission::Permit;
+use crate::admission::{Claimant, Permit, Shares};
+use choice::{Choice, LaneUse, choose};
 use threads::{Threads, start_runtime};
 
 /// The levels of CPU time of a statement, each with the niceness of its threads from then on
@@ -51,6 +54,7 @@ const WORKERS_PART: usize = 8;
 /// The fewest workers of a lane, on a machine with two cores or more.
 const WORKERS_MIN: usize = 2;
 /// The lanes for each permit: the second is for statements that wait for their clients without one.
+/// There may be some more (`choice`).
 const LANES_PER_PERMIT: usize = 2;
 /// The most idle lanes that are kept for later statements; others are closed, one per check.
 const READY_MAX: usize = 8;
@@ -64,7 +68,8 @@ const START_MAX: Duration = Duration::from_secs(10);
 /// The pool of all lanes.
 pub(crate) struct Lanes {
     threads: NonZeroUsize,
-    lanes_max: usize,
+    /// The lanes of all users, and of one (`choice`).
+    shares: Shares,
     state: Mutex<State>,
     this: Weak<Lanes>,
 }
@@ -75,8 +80,8 @@ struct State {
     /// The idle lanes; the last one was used last.
     ready: Vec<Arc<Inner>>,
     busy: HashMap<u64, Busy>,
-    /// The number of lanes that are being started.
-    starting: usize,
+    /// The lanes that are being started, each with the user of the statement that waits for it.
+    starting: HashMap<u64, Option<Claimant>>,
     /// The lanes that no statement uses any more.
     closing: Vec<Arc<Inner>>,
     /// The lanes whose threads still wait for the disk, or plan for a client that has gone.
@@ -87,8 +92,12 @@ struct State {
 /// A lane with a running statement, or with remaining tasks of one.
 struct Busy {
     inner: Arc<Inner>,
-    /// The statements that use it; 0 while tasks of the last one remain (lanes-3).
-    users: usize,
+    /// The user of all statements that use it (lanes-1).
+    claimant: Claimant,
+    /// The statements that use it and do not wait for their clients.
+    working: usize,
+    /// The statements that use it and wait for their clients, without a permit.
+    waiting: usize,
     /// The CPU time of its threads at the first check of this use.
     base: Option<Duration>,
     /// The CPU time at the last check since the statement has ended.
@@ -116,6 +125,8 @@ pub(crate) struct Lane {
     inner: Arc<Inner>,
     /// The permit, released when no task of the statement remains (lanes-3).
     permit: Option<Permit>,
+    /// True while the statement waits for its client.
+    is_waiting: bool,
 }
 
 /// The reason why there is no lane.
@@ -166,6 +177,8 @@ struct Starting {
     lanes: Arc<Lanes>,
     id: u64,
     width: usize,
+    /// The user of the statement that waits for it; `None` if it is for a later one.
+    claimant: Option<Claimant>,
 }
 
 impl Lanes {
@@ -174,21 +187,27 @@ impl Lanes {
         let lanes_max = permits.saturating_mul(LANES_PER_PERMIT).max(READY_MIN);
         Arc::new_cyclic(|this| Lanes {
             threads,
-            lanes_max,
+            shares: Shares::of(lanes_max),
             state: Mutex::default(),
             this: Weak::clone(this),
         })
     }
 
-    /// Returns an idle lane.
-    pub(crate) fn try_take(&self) -> Option<Lane> {
-        let inner = self.state().take_ready()?;
+    /// Returns a lane for a statement of this user, if none has to be started for it.
+    pub(crate) fn try_take(&self, claimant: &Claimant) -> Option<Lane> {
+        let inner = {
+            let mut state = self.state();
+            match state.choose(claimant, self.shares) {
+                Choice::New => state.take_ready(claimant)?,
+                Choice::Shared(id) => state.share(id),
+            }
+        };
         Some(self.lane(inner))
     }
 
-    /// Returns a lane for a statement, and waits for its start.
-    pub(crate) async fn take(&self) -> Result<Lane, NoLane> {
-        let starting = match self.find()? {
+    /// Returns a lane for a statement of this user, and waits for its start.
+    pub(crate) async fn take(&self, claimant: &Claimant) -> Result<Lane, NoLane> {
+        let starting = match self.find(claimant)? {
             Acquired::Lane(lane) => return Ok(lane),
             Acquired::Start(starting) => starting,
         };
@@ -196,46 +215,55 @@ impl Lanes {
         Ok(self.lane(inner))
     }
 
-    fn find(&self) -> Result<Acquired, NoLane> {
+    fn find(&self, claimant: &Claimant) -> Result<Acquired, NoLane> {
         let mut state = self.state();
         if state.is_ended {
             return Err(NoLane::Stopping);
         }
-        if let Some(inner) = state.take_ready() {
-            return Ok(Acquired::Lane(self.lane(inner)));
-        }
-        if state.lanes() < self.lanes_max {
-            return Ok(Acquired::Start(self.starting(&mut state)));
-        }
-        // Statements that wait for their clients use no threads.
-        let shared = state.busy.values_mut().filter(|busy| 0 < busy.users);
-        let Some(shared) = shared.min_by_key(|busy| (busy.users, busy.inner.id)) else {
-            return Ok(Acquired::Start(self.starting(&mut state)));
+        let inner = match state.choose(claimant, self.shares) {
+            Choice::Shared(id) => state.share(id),
+            Choice::New => match state.take_ready(claimant) {
+                Some(inner) => inner,
+                None => {
+                    return Ok(Acquired::Start(self.starting(&mut state, Some(claimant.clone()))));
+                }
+            },
         };
-        shared.users += 1;
-        Ok(Acquired::Lane(self.lane(Arc::clone(&shared.inner))))
+        Ok(Acquired::Lane(self.lane(inner)))
     }
 
-    fn starting(&self, state: &mut State) -> Starting {
-        state.starting += 1;
+    fn starting(&self, state: &mut State, claimant: Option<Claimant>) -> Starting {
         state.next += 1;
+        let id = state.next;
+        state.starting.insert(id, claimant.clone());
         let lanes = self.this.upgrade().expect("it is borrowed");
-        Starting { lanes, id: state.next, width: width(self.threads.get(), state.workers()) }
+        let width = width(self.threads.get(), state.workers());
+        Starting { lanes, id, width, claimant }
     }
 
     fn lane(&self, inner: Arc<Inner>) -> Lane {
-        Lane { lanes: self.this.upgrade().expect("it is borrowed"), inner, permit: None }
+        let lanes = self.this.upgrade().expect("it is borrowed");
+        Lane { lanes, inner, permit: None, is_waiting: false }
+    }
+
+    /// Notes that a statement begins or ends to wait for its client.
+    fn set_waiting(&self, inner: &Inner, is_waiting: bool) {
+        let mut state = self.state();
+        // All lanes have ended with the server.
+        let Some(busy) = state.busy.get_mut(&inner.id) else { return };
+        busy.remove(!is_waiting);
+        busy.add(is_waiting);
     }
 
     /// Ends the use of a lane by a statement. Its permit is released when no task remains
     /// (lanes-3).
-    fn give_back(&self, inner: &Inner, permit: Option<Permit>) {
+    fn give_back(&self, inner: &Inner, permit: Option<Permit>, is_waiting: bool) {
         let freed = {
             let mut state = self.state();
             // All lanes have ended with the server.
             let Some(busy) = state.busy.get_mut(&inner.id) else { return };
-            busy.users -= 1;
-            if 0 < busy.users {
+            busy.remove(is_waiting);
+            if 0 < busy.users() {
                 // The remaining tasks of one statement cannot be told from those of the others.
                 permit
             } else {
@@ -286,20 +314,14 @@ impl Lanes {
         loop {
             let starting = {
                 let mut state = self.state();
-                let is_enough = READY_MIN <= state.ready.len() + state.starting;
-                if is_enough || state.is_ended || self.lanes_max <= state.lanes() {
+                let is_enough = READY_MIN <= state.ready.len() + state.starting.len();
+                if is_enough || state.is_ended || self.shares.all <= state.lanes() {
                     return;
                 }
-                self.starting(&mut state)
+                self.starting(&mut state, None)
             };
-            match starting.start_and_wait() {
-                Ok(inner) => {
-                    let mut state = self.state();
-                    state.busy.remove(&inner.id);
-                    // The other idle lanes were used later.
-                    state.ready.insert(0, inner);
-                }
-                Err(_) => return,
+            if starting.start_and_wait().is_err() {
+                return;
             }
         }
     }
@@ -333,17 +355,47 @@ impl Lanes {
 }
 
 impl State {
-    fn take_ready(&mut self) -> Option<Arc<Inner>> {
+    /// Chooses a lane for a statement of this user (lanes-1).
+    fn choose(&self, claimant: &Claimant, shares: Shares) -> Choice {
+        let without_statement = |id, claimant| LaneUse { id, claimant, working: 0, waiting: 0 };
+        let ready = self.ready.iter().map(|inner| without_statement(inner.id, None));
+        let starting = self.starting.iter().map(|(id, user)| without_statement(*id, user.as_ref()));
+        let busy = self.busy.values().map(|busy| LaneUse {
+            id: busy.inner.id,
+            claimant: Some(&busy.claimant),
+            working: busy.working,
+            waiting: busy.waiting,
+        });
+        let lanes = ready.chain(starting).chain(busy).collect::<Vec<_>>();
+        choose(&lanes, self.ready.len(), claimant, shares)
+    }
+
+    /// Adds a statement to those that use a lane.
+    fn share(&mut self, id: u64) -> Arc<Inner> {
+        let busy = self.busy.get_mut(&id).expect("statements share a lane that is in use, lanes-1");
+        busy.add(false);
+        Arc::clone(&busy.inner)
+    }
+
+    fn take_ready(&mut self, claimant: &Claimant) -> Option<Arc<Inner>> {
         let inner = self.ready.pop()?;
-        self.enter(&inner);
+        self.enter(&inner, claimant);
         Some(inner)
     }
 
-    /// Marks the lane as used by a statement.
-    fn enter(&mut self, inner: &Arc<Inner>) {
+    /// Marks the lane as used by a statement of this user.
+    fn enter(&mut self, inner: &Arc<Inner>, claimant: &Claimant) {
         inner.is_left.store(false, SeqCst);
-        let inner = Arc::clone(inner);
-        let busy = Busy { users: 1, base: None, left: None, niceness: 0, permit: None, inner };
+        let busy = Busy {
+            inner: Arc::clone(inner),
+            claimant: claimant.clone(),
+            working: 1,
+            waiting: 0,
+            base: None,
+            left: None,
+            niceness: 0,
+            permit: None,
+        };
         let before = self.busy.insert(busy.inner.id, busy);
         assert!(before.is_none(), "lanes-1: a lane that is ready is not busy");
     }
@@ -352,7 +404,7 @@ impl State {
     /// permit that was kept for it (lanes-3), which is dropped when the state is not locked.
     fn settle(&mut self, inner: &Inner) -> Option<Permit> {
         let busy = self.busy.get(&inner.id)?;
-        if 0 < busy.users || 0 < inner.handle.metrics().num_alive_tasks() {
+        if 0 < busy.users() || 0 < inner.handle.metrics().num_alive_tasks() {
             return None;
         }
         let busy = self.busy.remove(&inner.id)?;
@@ -366,7 +418,7 @@ impl State {
 
     /// Returns the number of lanes that have threads.
     fn lanes(&self) -> usize {
-        self.ready.len() + self.busy.len() + self.starting
+        self.ready.len() + self.busy.len() + self.starting.len()
     }
 
     fn workers(&self) -> usize {
@@ -376,16 +428,34 @@ impl State {
 }
 
 impl Busy {
+    /// Returns the number of statements that use it; 0 while tasks of the last one remain
+    /// (lanes-3).
+    fn users(&self) -> usize {
+        self.working + self.waiting
+    }
+
+    fn add(&mut self, is_waiting: bool) {
+        *self.count(is_waiting) += 1;
+    }
+
+    fn remove(&mut self, is_waiting: bool) {
+        *self.count(is_waiting) -= 1;
+    }
+
+    fn count(&mut self, is_waiting: bool) -> &mut usize {
+        if is_waiting { &mut self.waiting } else { &mut self.working }
+    }
+
     /// Handles a check: its threads have used this much CPU time in all. Returns the kept permit if
     /// the remaining tasks of its statement use none: they wait, perhaps for long.
     fn check_cpu_time(&mut self, used: Duration) -> Option<Permit> {
         let base = *self.base.get_or_insert(used);
-        let wanted = if self.users == 0 { LEFT } else { niceness(used.saturating_sub(base)) };
+        let wanted = if self.users() == 0 { LEFT } else { niceness(used.saturating_sub(base)) };
         if self.niceness < wanted {
             self.niceness = wanted;
             self.inner.threads.set_niceness(wanted);
         }
-        if self.users == 0 && self.left.replace(used) == Some(used) {
+        if self.users() == 0 && self.left.replace(used) == Some(used) {
             return self.permit.take();
         }
         None
@@ -440,7 +510,7 @@ impl Starting {
         NoLane::NoThreads { started: threads.count(), wanted: self.wanted() }
     }
 
-    /// Makes the lane, which is busy from now on.
+    /// Makes the lane, which is busy from now on if a statement waits for it.
     fn started(self, mut runtime: StartingRuntime, threads: Arc<Threads>) -> Arc<Inner> {
         let runtime = runtime.0.take().expect("a runtime is started once");
         let inner = Arc::new(Inner {
@@ -460,7 +530,13 @@ impl Starting {
                 lanes.parks(&inner);
             }
         }));
-        self.lanes.state().enter(&inner);
+        let mut state = self.lanes.state();
+        match &self.claimant {
+            Some(claimant) => state.enter(&inner, claimant),
+            // The other idle lanes were used later.
+            None => state.ready.insert(0, Arc::clone(&inner)),
+        }
+        drop(state);
         inner
     }
 }
@@ -479,7 +555,7 @@ impl Drop for StartingRuntime {
 
 impl Drop for Starting {
     fn drop(&mut self) {
-        self.lanes.state().starting -= 1;
+        self.lanes.state().starting.remove(&self.id);
     }
 }
 
@@ -506,15 +582,32 @@ impl Lane {
         &self.inner.handle
     }
 
-    /// Returns the permit of its statement, which has none while it waits for its client.
-    pub(crate) fn permit(&mut self) -> &mut Option<Permit> {
-        &mut self.permit
+    /// Returns true if its statement has a permit.
+    pub(crate) fn is_admitted(&self) -> bool {
+        self.permit.is_some()
+    }
+
+    /// Gives its statement a permit: it works, and does not wait for its client.
+    pub(crate) fn admit(&mut self, permit: Permit) {
+        if std::mem::replace(&mut self.is_waiting, false) {
+            self.lanes.set_waiting(&self.inner, false);
+        }
+        self.permit = Some(permit);
+    }
+
+    /// Releases the permit: its statement waits for its client, and counts for nothing when a lane
+    /// is chosen for another one of its user.
+    pub(crate) fn pause(&mut self) {
+        if !std::mem::replace(&mut self.is_waiting, true) {
+            self.lanes.set_waiting(&self.inner, true);
+        }
+        self.permit = None;
     }
 }
 
 impl Drop for Lane {
     fn drop(&mut self) {
-        self.lanes.give_back(&self.inner, self.permit.take());
+        self.lanes.give_back(&self.inner, self.permit.take(), self.is_waiting);
     }
 }
 
@@ -533,10 +626,18 @@ mod tests {
     use tokio::task::JoinHandle;
 
     use super::*;
-    use crate::admission::{AdmissionControl, Claimant, Shares};
+    use crate::admission::AdmissionControl;
 
     fn lanes(threads: usize, permits: usize) -> Arc<Lanes> {
         Lanes::new(NonZeroUsize::new(threads).unwrap(), permits)
+    }
+
+    fn user(name: &str) -> Claimant {
+        Claimant { user: Some(Arc::from(name)), is_admin: name == "admin" }
+    }
+
+    fn reader() -> Claimant {
+        user("reader")
     }
 
     /// Runs a task that stays in one poll until the returned sender is dropped.
@@ -559,10 +660,10 @@ mod tests {
         let lanes = lanes(2, 4);
         let mut others = Vec::new();
         for _ in 0..3 {
-            let lane = lanes.take().await.unwrap();
+            let lane = lanes.take(&reader()).await.unwrap();
             others.push(([block(&lane), block(&lane)], lane));
         }
-        let lane = lanes.take().await.unwrap();
+        let lane = lanes.take(&reader()).await.unwrap();
         assert_eq!(lane.threads().spawn(async { 7 }).await.unwrap(), 7, "lanes-1");
         let planned = lane.threads().spawn_blocking(|| 8).await.unwrap();
         assert_eq!(planned, 8, "lanes-1");
@@ -574,7 +675,8 @@ mod tests {
     #[tokio::test]
     async fn threads_of_a_statement_are_counted_together() {
         let lanes = lanes(1, 4);
-        let (one, other) = (lanes.take().await.unwrap(), lanes.take().await.unwrap());
+        let (one, other) =
+            (lanes.take(&reader()).await.unwrap(), lanes.take(&reader()).await.unwrap());
         let begin = async |lane: &Lane| {
             let begun = lane.threads().spawn(async { HeapUse::begin() }).await.unwrap();
             begun.expect("lanes-5: a worker is in the group of its lane")
@@ -592,15 +694,15 @@ mod tests {
     // The task of a client that left at this moment panicked.
     #[tokio::test]
     async fn a_statement_is_dropped_while_its_lane_starts() {
-        let lanes = lanes(2, 4);
+        let (lanes, reader) = (lanes(2, 4), reader());
         for _ in 0..20 {
             tokio::select! {
                 biased;
-                taken = lanes.take() => drop(taken.unwrap()),
+                taken = lanes.take(&reader) => drop(taken.unwrap()),
                 () = std::future::ready(()) => {}
             }
         }
-        assert_eq!(lanes.state().starting, 0);
+        assert_eq!(lanes.state().starting.len(), 0);
         lanes.end(Duration::from_secs(9));
     }
 
@@ -609,13 +711,13 @@ mod tests {
     async fn remaining_tasks_of_a_statement_keep_its_permit() {
         let (lanes, shares) = (lanes(1, 1), Shares { all: 1, each: 1 });
         let admission = Arc::new(AdmissionControl::new(shares, Duration::from_secs(9)));
-        let reader = Claimant { user: None, is_admin: false };
-        let mut lane = lanes.take().await.unwrap();
+        let mut lane = lanes.take(&reader()).await.unwrap();
         let id = lane.inner.id;
-        *lane.permit() = admission.try_begin(&reader);
+        lane.admit(admission.try_begin(&reader()).unwrap());
         let (task, end) = block(&lane);
         drop(lane);
         task.abort();
+        let reader = reader();
         let mut next = Box::pin(admission.wait(&reader));
         assert!((&mut next).now_or_never().is_none(), "lanes-3");
         // No client waits for it: it gets the lowest priority, and its lane is closed.
@@ -633,16 +735,15 @@ mod tests {
     async fn remaining_tasks_without_work_keep_no_permit() {
         let (lanes, shares) = (lanes(1, 1), Shares { all: 1, each: 1 });
         let admission = Arc::new(AdmissionControl::new(shares, Duration::from_secs(9)));
-        let reader = Claimant { user: None, is_admin: false };
-        let mut lane = lanes.take().await.unwrap();
-        *lane.permit() = admission.try_begin(&reader);
+        let mut lane = lanes.take(&reader()).await.unwrap();
+        lane.admit(admission.try_begin(&reader()).unwrap());
         let (_task, end) = block(&lane);
         drop(lane);
-        assert!(admission.try_begin(&reader).is_none(), "lanes-3");
+        assert!(admission.try_begin(&reader()).is_none(), "lanes-3");
         // Its thread may not have begun to wait yet.
         let looks = std::iter::repeat_with(|| {
             lanes.check();
-            admission.try_begin(&reader)
+            admission.try_begin(&reader())
         });
         let _permit = looks.take(1_000).flatten().next().expect("lanes-3");
         drop(end);
@@ -652,10 +753,10 @@ mod tests {
     #[tokio::test]
     async fn a_lane_is_used_again_unless_it_went_behind_the_others() {
         let lanes = lanes(1, 4);
-        let first = lanes.take().await.unwrap();
+        let first = lanes.take(&reader()).await.unwrap();
         let id = first.inner.id;
         drop(first);
-        let again = lanes.try_take().expect("it is ready");
+        let again = lanes.try_take(&reader()).expect("it is ready");
         assert_eq!(again.inner.id, id);
         {
             let mut state = lanes.state();
@@ -666,12 +767,53 @@ mod tests {
             assert_eq!(busy.niceness, LEVELS[0].1, "lanes-2");
         }
         drop(again);
-        assert!(lanes.try_take().is_none(), "lanes-2: it is closed");
+        assert!(lanes.try_take(&reader()).is_none(), "lanes-2: it is closed");
         lanes.check();
         assert_eq!(lanes.state().ready.len(), READY_MIN);
         assert_eq!(lanes.state().closing.len(), 0);
         lanes.end(Duration::from_secs(9));
-        assert_eq!(lanes.take().await.unwrap_err(), NoLane::Stopping);
+        assert_eq!(lanes.take(&reader()).await.unwrap_err(), NoLane::Stopping);
+    }
+
+    // A reader with cursors that it did not read held a lane for each, and the statements of all
+    // users shared them. With polls of minutes on a few of them, statements of others and of
+    // administrators did not even begin.
+    #[tokio::test]
+    async fn lanes_of_one_user_stop_no_other() {
+        let lanes = lanes(1, 4);
+        let mut held = Vec::new();
+        for _ in 0..3 * lanes.shares.all {
+            let mut lane = lanes.take(&reader()).await.unwrap();
+            lane.pause();
+            held.push(lane);
+        }
+        assert_eq!(lanes.state().busy.len(), lanes.shares.each, "choice-2");
+        let blocked = held.iter().take(lanes.shares.each).map(block).collect::<Vec<_>>();
+        for name in ["other", "other", "admin", "third"] {
+            let lane = lanes.take(&user(name)).await.unwrap();
+            assert_eq!(lane.threads().spawn(async { 7 }).await.unwrap(), 7, "lanes-1");
+            held.push(lane);
+        }
+        drop((blocked, held));
+        lanes.end(Duration::from_secs(9));
+    }
+
+    #[tokio::test]
+    async fn a_statement_that_waits_for_its_client_counts_for_nothing() {
+        let (lanes, shares) = (lanes(1, 1), Shares { all: 2, each: 2 });
+        let admission = Arc::new(AdmissionControl::new(shares, Duration::from_secs(9)));
+        let mut one = lanes.take(&reader()).await.unwrap();
+        let mut other = lanes.take(&reader()).await.unwrap();
+        let shared = async || lanes.take(&reader()).await.unwrap().inner.id;
+        one.pause();
+        assert_eq!(shared().await, one.inner.id, "choice-4");
+        one.admit(admission.try_begin(&reader()).unwrap());
+        assert!(one.is_admitted());
+        other.pause();
+        other.pause();
+        assert_eq!(shared().await, other.inner.id, "choice-4");
+        drop((one, other));
+        lanes.end(Duration::from_secs(9));
     }
 
     #[tokio::test]
@@ -679,10 +821,10 @@ mod tests {
         let lanes = lanes(1, 1);
         let mut taken = Vec::new();
         for _ in 0..4 {
-            taken.push(lanes.take().await.unwrap());
+            taken.push(lanes.take(&reader()).await.unwrap());
         }
         let ids = taken.iter().map(|lane| lane.inner.id).collect::<std::collections::HashSet<_>>();
-        assert_eq!(ids.len(), lanes.lanes_max, "lanes-1");
+        assert_eq!(ids.len(), lanes.shares.all, "lanes-1");
         for lane in &taken {
             assert_eq!(lane.threads().spawn(async { 7 }).await.unwrap(), 7);
         }
@@ -691,7 +833,7 @@ mod tests {
         let is_left = || !lanes.state().busy.is_empty();
         (0..100_000_000_u64).take_while(|_| is_left()).for_each(|_| std::thread::yield_now());
         let state = lanes.state();
-        assert_eq!((state.busy.len(), state.ready.len()), (0, lanes.lanes_max));
+        assert_eq!((state.busy.len(), state.ready.len()), (0, lanes.shares.all));
         drop(state);
         lanes.end(Duration::from_secs(9));
     }

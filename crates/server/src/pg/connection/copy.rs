@@ -35,6 +35,7 @@ use tokio::time::timeout;
 use super::end_line::EndLine;
 use super::execute::{Ending, canceled, check_depth, code_of, panicked};
 use super::{Connection, End, LARGE_BYTES, Stopped};
+use crate::admission::Claimant;
 use crate::budget::{Account, Reservation};
 use crate::copy::form_of;
 use crate::execution_slot::ExecutionSlot;
@@ -97,8 +98,8 @@ impl Connection {
             cancel_handle: Some(cancel_handle.clone()),
         };
         let (services, text) = (Arc::clone(&self.services), sql.to_owned());
-        let lane = services.lanes.take().await;
-        let lane = lane.map_err(|error| ErrorResponse::new(error.code(), error.to_string()))?;
+        let lane = services.lanes.take(&Claimant::of(&self.session)).await;
+        let mut lane = lane.map_err(|error| ErrorResponse::new(error.code(), error.to_string()))?;
         let begun =
             lane.threads().spawn(async move { services.engine.copy_stream(&text, &options).await });
         let _ending = Ending(begun.abort_handle());
@@ -112,6 +113,8 @@ impl Connection {
         };
         match stream.map_err(|error| ErrorResponse::of_query(&error, sql, 0))? {
             Some(CopyStream::In { sink, format, columns, fields, buffer }) => {
+                // From now on, the statement waits for the rows of its client.
+                lane.pause();
                 let reader = (format == CopyFormat::Binary).then(|| BinaryReader::new(&fields));
                 self.wire.writer.copy(b'G', columns, format_of(format));
                 self.is_copying = true;
