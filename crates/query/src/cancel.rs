@@ -50,8 +50,8 @@ pub struct CancelHandle(Arc<HandleState>);
 struct HandleState {
     is_canceled: AtomicBool,
     stop: OnceLock<Arc<CancelState>>,
-    /// Wakes tasks that wait for `stop`.
-    notify_begun: Notify,
+    /// Wakes tasks that wait for `stop`, or for a cancel before it is there.
+    notify: Notify,
 }
 
 impl CancelHandle {
@@ -59,8 +59,39 @@ impl CancelHandle {
     pub fn cancel(&self) {
         // Sequentially consistent with `of`: the later of the two sees the other.
         self.0.is_canceled.store(true, SeqCst);
-        if let Some(stop) = self.0.stop.get() {
-            stop.cancel();
+        match self.0.stop.get() {
+            Some(stop) => stop.cancel(),
+            None => self.0.notify.notify_waiters(),
+        }
+    }
+
+    /// Cancels the statement if it has not begun. Returns true if it will not begin.
+    #[must_use]
+    pub fn cancel_before_begin(&self) -> bool {
+        if self.0.stop.get().is_some() {
+            return false;
+        }
+        self.cancel();
+        // A statement that begins from here on sees the cancel.
+        self.0.stop.get().is_none()
+    }
+
+    /// Waits until the statement is cancelled before it has begun, so that it will not begin; for
+    /// ever if it begins.
+    pub async fn canceled_before_begin(&self) {
+        loop {
+            let mut notified = pin!(self.0.notify.notified());
+            // From here on, neither a begin nor a cancel is missed.
+            notified.as_mut().enable();
+            // In this order: a statement that begins after the first look sees the cancel.
+            let is_canceled = self.0.is_canceled.load(SeqCst);
+            if self.0.stop.get().is_some() {
+                return std::future::pending().await;
+            }
+            if is_canceled {
+                return;
+            }
+            notified.await;
         }
     }
 
@@ -96,7 +127,7 @@ impl CancelHandle {
 
     async fn begun(&self) -> &CancelState {
         loop {
-            let mut notified = pin!(self.0.notify_begun.notified());
+            let mut notified = pin!(self.0.notify.notified());
             // From here on, a begin is not missed.
             notified.as_mut().enable();
             if let Some(stop) = self.0.stop.get() {
@@ -109,7 +140,7 @@ impl CancelHandle {
     /// Binds the handle to a statement, which can be cancelled from now on.
     pub(crate) fn of(&self, stop: &Arc<CancelState>) {
         let stop = self.0.stop.get_or_init(|| Arc::clone(stop));
-        self.0.notify_begun.notify_waiters();
+        self.0.notify.notify_waiters();
         if self.is_canceled() {
             stop.cancel();
         }
@@ -322,6 +353,8 @@ pub(crate) fn working_nanos(elapsed: u64, wait_start: u64, waited: u64) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use futures::FutureExt;
+
     use super::*;
     use crate::error::Error;
 
@@ -371,6 +404,25 @@ mod tests {
         let cancel_handle = CancelHandle::default();
         cancel_handle.of(&Arc::new(CancelState::new(Timeout::After(Duration::from_millis(1)))));
         assert!(matches!(cancel_handle.ended().await, CancelReason::Timeout { .. }), "control-2");
+    }
+
+    #[tokio::test]
+    async fn a_statement_that_was_cancelled_before_it_began_does_not_begin() {
+        let handle = CancelHandle::default();
+        tokio::join!(handle.canceled_before_begin(), async { handle.cancel() });
+        let stop = Arc::new(CancelState::new(Timeout::Never));
+        handle.of(&stop);
+        assert_eq!(stop.reason(), Some(CancelReason::Requested));
+        let handle = CancelHandle::default();
+        assert!(handle.cancel_before_begin() && handle.is_canceled());
+        let handle = CancelHandle::default();
+        let mut canceled = Box::pin(handle.canceled_before_begin());
+        assert!((&mut canceled).now_or_never().is_none());
+        let stop = Arc::new(CancelState::new(Timeout::Never));
+        handle.of(&stop);
+        assert!(!handle.cancel_before_begin() && stop.reason().is_none(), "it has begun");
+        handle.cancel();
+        assert!((&mut canceled).now_or_never().is_none(), "its own work reports the cancel");
     }
 
     #[test]

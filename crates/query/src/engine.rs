@@ -41,7 +41,7 @@ use tokio::time::Instant;
 use crate::account::Account;
 use crate::answer::{Answer, Done};
 use crate::bulk::{BulkIo, NoBulk};
-use crate::cancel::CancelState;
+use crate::cancel::{CancelState, Timeout};
 use crate::context::{EngineContext, StatementContext, parameter};
 use crate::control::{
     PlanText, Reader, finish_in_time, plan_spawned, run, run_on_demand, with_cancel_checks,
@@ -301,6 +301,11 @@ impl Engine {
         ddl::check_lasting(session, &sql, &statement)?;
         ddl::check_in_transaction(session, &sql, &statement)?;
         let begun = self.begin(&sql, options);
+        // A statement that was cancelled before it began does not begin, also if it is one that
+        // runs to its end.
+        if let Some(reason) = begun.stop.reason().filter(|_| begun.stop.is_canceled()) {
+            return Err(reason.into());
+        }
         let parameters = parameters.to_vec();
         let bound = Bound { sql: Arc::clone(&sql), parameters, cached, start };
         let answer = self.answer(statement, bound, begun, options).await;
@@ -481,12 +486,17 @@ impl Engine {
         Ok(())
     }
 
+    /// Returns the time limit of a statement with these options.
+    #[must_use]
+    pub fn time_limit(&self, options: &StatementOptions) -> Timeout {
+        let timeout = options.timeout.or(options.session.timeout());
+        timeout.unwrap_or(self.system.timeout).min(self.system.timeout_max)
+    }
+
     /// Starts the time of a statement, and lists it.
     fn begin(&self, sql: &Arc<str>, options: &StatementOptions) -> Begun {
-        let StatementOptions { timeout, session, cancel_handle } = options;
-        let timeout = timeout.or(session.timeout()).unwrap_or(self.system.timeout);
-        let timeout = timeout.min(self.system.timeout_max);
-        let stop = Arc::new(CancelState::new(timeout));
+        let StatementOptions { session, cancel_handle, .. } = options;
+        let stop = Arc::new(CancelState::new(self.time_limit(options)));
         if let Some(cancel_handle) = cancel_handle {
             cancel_handle.of(&stop);
         }

@@ -3,6 +3,8 @@
 //! - execution_slot-1. A statement that waits for its client releases its permit, and keeps its
 //!   threads.
 //! - A client waits at most `GRACE` for the threads of a query that was cancelled.
+//! - execution_slot-2. A statement that cannot begin, because other statements of its user are at
+//!   work on its threads, ends at its time limit and at a cancel, by a timer of its connection.
 //! - execution_slot-3. Threads are taken after the permit, so that statements that wait for one
 //!   have none.
 
@@ -10,9 +12,9 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidegate_query::{CancelHandle, CancelReason};
+use tidegate_query::{CancelHandle, CancelReason, Timeout};
 use tokio::runtime::Handle;
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 
 use crate::admission::{AdmissionControl, AdmissionTimeout, Claimant};
 use crate::lanes::{Lane, NoLane};
@@ -116,10 +118,53 @@ impl ExecutionSlot {
     }
 }
 
+/// Waits until a statement must end that has not begun, with this time limit from now on: it will
+/// not begin (execution_slot-2). Waits for ever if it begins before.
+pub(crate) async fn ended_before_begin(
+    cancel_handle: &CancelHandle,
+    limit: Timeout,
+) -> CancelReason {
+    let canceled = cancel_handle.canceled_before_begin();
+    let Timeout::After(limit) = limit else {
+        canceled.await;
+        return CancelReason::Requested;
+    };
+    if timeout(limit, canceled).await.is_ok() {
+        return CancelReason::Requested;
+    }
+    if cancel_handle.cancel_before_begin() {
+        return CancelReason::Timeout { worked: limit, limit };
+    }
+    std::future::pending().await
+}
+
 /// Waits until a query was cancelled whose threads do not notice it, because they are in a long
 /// poll. Its remaining tasks keep the permit (`lanes` lanes-3), but no client.
 pub(crate) async fn overdue(cancel_handle: &CancelHandle) -> CancelReason {
     let reason = cancel_handle.ended().await;
     sleep(GRACE).await;
     reason
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // The timer of a statement was on its lane: while all threads of that were in polls of minutes,
+    // the statement had no timeout, and a cancel had no answer.
+    #[tokio::test]
+    async fn a_statement_that_cannot_begin_ends_at_its_time_limit_and_at_a_cancel() {
+        let limit = Duration::ZERO;
+        let cancel_handle = CancelHandle::default();
+        let reason = ended_before_begin(&cancel_handle, Timeout::After(limit)).await;
+        let expected = CancelReason::Timeout { worked: limit, limit };
+        assert_eq!(reason, expected, "execution_slot-2");
+        assert!(cancel_handle.is_canceled(), "execution_slot-2: it does not begin later");
+        for limit in [Timeout::Never, Timeout::After(Duration::from_hours(1))] {
+            let cancel_handle = CancelHandle::default();
+            let ended = ended_before_begin(&cancel_handle, limit);
+            let (reason, ()) = tokio::join!(ended, async { cancel_handle.cancel() });
+            assert_eq!(reason, CancelReason::Requested, "execution_slot-2");
+        }
+    }
 }

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use futures::TryStreamExt;
 use tidegate_query::{
-    Answer, Condition, Engine, Error, Origin, Role, Session, StatementOptions, Timeout,
+    Answer, CancelHandle, Condition, Engine, Error, Origin, Role, Session, StatementOptions,
+    Timeout,
 };
 use tokio::runtime::Handle;
 
@@ -339,6 +340,25 @@ fn a_timeout_ends_queries_of_any_kind() {
         };
         let rows = stream.try_collect::<Vec<_>>().await.map_err(Error::from)?;
         assert_eq!(rows.len(), 1);
+        Ok::<(), TestError>(())
+    });
+}
+
+// DDL runs to its end, and did so also if it was cancelled before it began. A client that does not
+// wait for it had the answer of the cancel, and the table was there.
+#[test]
+fn ddl_that_was_cancelled_before_it_began_does_not_begin() {
+    on_runtime(async {
+        let test = TestDatabase::new()?;
+        let sql = "CREATE TABLE t (ts TIMESTAMP) TIMESTAMP(ts)";
+        let cancel_handle = CancelHandle::default();
+        assert!(cancel_handle.cancel_before_begin());
+        let options = StatementOptions { cancel_handle: Some(cancel_handle), ..test.options() };
+        let Err(error) = test.engine().execute_with(sql, &options).await else {
+            return Err(TestError("it began".to_owned()));
+        };
+        assert_eq!(error.condition(), Condition::QueryCanceled, "{error}");
+        test.output(sql).await?;
         Ok::<(), TestError>(())
     });
 }

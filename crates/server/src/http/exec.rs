@@ -48,7 +48,7 @@ pub(super) use body::read_params;
 use request::ExecRequest;
 pub(super) use request::{PARAMETERS, STATEMENT_TIMEOUT, TIMEOUT, timeout as timeout_of};
 use rows::{RowText, arrays, push_columns};
-pub(super) use running::{Place, Running};
+pub(super) use running::{Place, Running, Unbegun};
 
 /// The most parts of an answer that wait for the client (exec-1).
 const QUEUE: usize = 2;
@@ -336,8 +336,9 @@ impl Running {
         let cancel_handle = CancelHandle::default();
         let place = Place::of(&request.sql);
         let (engine, own) = (Arc::clone(&services), session.clone());
+        let unbegun = Unbegun::new(&request.sql, &id, request.timeout, &session, &services);
         let ending = cancel_handle.clone();
-        Running::admitted(place, ending, engine, own, move |sender, slot| async move {
+        Running::admitted(place, ending, engine, own, unbegun, move |sender, slot| async move {
             let (text, sent_any, sent) = (String::new(), false, 0);
             let (slot, refusal) = match slot {
                 Ok(slot) => (slot, None),

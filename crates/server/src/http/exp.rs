@@ -25,8 +25,8 @@ use tokio::sync::mpsc::Sender;
 
 use super::compression::{Coding, Compressor};
 use super::exec::{
-    PART_BYTES, Piece, Place, Refusal, Running, STATEMENT_TIMEOUT, Stopped, TIMEOUT, Unsent,
-    canceled, deliver, read_params, rows_of, send_last, services_for, session, timeout_of,
+    PART_BYTES, Piece, Place, Refusal, Running, STATEMENT_TIMEOUT, Stopped, TIMEOUT, Unbegun,
+    Unsent, canceled, deliver, read_params, rows_of, send_last, services_for, session, timeout_of,
     wait_until_taken,
 };
 use super::params::Params;
@@ -245,8 +245,14 @@ async fn run(
     let (engine, own) = (Arc::clone(services), session.clone());
     let cancel_handle = CancelHandle::default();
     let ending = cancel_handle.clone();
-    let running =
-        Running::admitted(Place::Lane, ending, engine, own, move |sender, slot| async move {
+    let unbegun = Unbegun::new(&sql, &id, request.timeout, &session, services);
+    let running = Running::admitted(
+        Place::Lane,
+        ending,
+        engine,
+        own,
+        unbegun,
+        move |sender, slot| async move {
             let bytes = Bytes::default();
             let compressor = coding.compressor();
             let (slot, refusal) = match slot {
@@ -274,7 +280,8 @@ async fn run(
                 Err(refusal) => Some(Piece::Cut(refusal.code)), // exp-2
             };
             send_last(last, &writing.sender, &mut writing.slot).await;
-        });
+        },
+    );
     deliver(context, running, head, timeout, &sql).await
 }
 

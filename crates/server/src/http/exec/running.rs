@@ -5,12 +5,16 @@
 
 use std::sync::Arc;
 
-use tidegate_query::{CancelHandle, Session, is_cancel, is_copy};
+use tidegate_query::{
+    CancelHandle, CancelReason, Error as QueryError, Session, StatementOptions, Timeout, is_cancel,
+    is_copy,
+};
 use tokio::runtime::Handle;
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 use tokio::task::JoinHandle;
 
 use super::{Piece, QUEUE, Refusal};
+use crate::execution_slot::ended_before_begin;
 use crate::http::streaming_slot::StreamingSlot;
 use crate::server_state::Services;
 
@@ -40,6 +44,35 @@ impl Drop for AbortOnDrop {
     }
 }
 
+/// The answer to a statement that cannot begin, because other statements of its user are at work on
+/// its threads (execution_slot-2).
+pub(in crate::http) struct Unbegun {
+    sql: String,
+    request_id: String,
+    limit: Timeout,
+}
+
+impl Unbegun {
+    /// Prepares the answer to a statement with this time limit, or that of its session.
+    pub(in crate::http) fn new(
+        sql: &str,
+        request_id: &str,
+        timeout: Option<Timeout>,
+        session: &Session,
+        services: &Services,
+    ) -> Unbegun {
+        let session = session.clone();
+        let options = StatementOptions { timeout, session, cancel_handle: None };
+        let limit = services.engine.time_limit(&options);
+        Unbegun { sql: sql.to_owned(), request_id: request_id.to_owned(), limit }
+    }
+
+    fn ended(&self, reason: CancelReason) -> Piece {
+        let refusal = Refusal::of_error(&QueryError::Canceled { reason }, &self.sql);
+        Piece::Whole(refusal.response(&self.request_id), refusal.code)
+    }
+}
+
 /// The slot of a statement, which a cancel does not need, or the reason why it has none.
 type Admission = Result<Option<StreamingSlot>, Refusal>;
 
@@ -50,12 +83,14 @@ impl Running {
         cancel_handle: CancelHandle,
         services: Arc<Services>,
         session: Session,
+        unbegun: Unbegun,
         work: impl FnOnce(Sender<Piece>, Admission) -> F + Send + 'static,
     ) -> Running
     where
         F: Future<Output = ()> + Send + 'static,
     {
         let (sender, pieces) = channel(QUEUE);
+        let of_statement = cancel_handle.clone();
         let admitted = async move {
             let (slot, threads) = match place {
                 // A cancel needs no permit (exec-1).
@@ -75,9 +110,17 @@ impl Running {
                 },
             };
             drop((services, session));
+            let refusing = sender.clone();
             let mut work = AbortOnDrop(threads.spawn(work(sender, slot)));
-            // A panic has already been printed to standard error.
-            let _ = (&mut work.0).await;
+            tokio::select! {
+                biased;
+                // A panic has already been printed to standard error.
+                _ = &mut work.0 => {}
+                reason = ended_before_begin(&of_statement, unbegun.limit) => {
+                    // If the client has gone, there is no receiver.
+                    let _ = refusing.send(unbegun.ended(reason)).await;
+                }
+            }
         };
         let ending = (place != Place::Job).then(|| cancel_handle.clone());
         Running { pieces, cancel_handle, ending, work: AbortOnDrop(tokio::spawn(admitted)) }

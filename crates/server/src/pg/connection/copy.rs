@@ -26,7 +26,7 @@ use tidegate_model::limits;
 use tidegate_platform::sentence;
 use tidegate_query::{
     BulkOutcome, BulkSink, CancelHandle, CopyFormat, CopyOptions, CopyStream, Error as QueryError,
-    SendableRecordBatchStream, StatementOptions,
+    SendableRecordBatchStream, StatementOptions, Timeout,
 };
 use tokio::sync::mpsc::{Sender, channel};
 use tokio::task::{spawn_blocking, yield_now};
@@ -38,7 +38,7 @@ use super::{Connection, End, LARGE_BYTES, Stopped};
 use crate::admission::Claimant;
 use crate::budget::{Account, Reservation};
 use crate::copy::form_of;
-use crate::execution_slot::ExecutionSlot;
+use crate::execution_slot::{ExecutionSlot, ended_before_begin, overdue};
 use crate::pg::binary_copy::BinaryReader;
 use crate::pg::copy_fields::{HEADER, TRAILER};
 use crate::pg::encode::{Format, Guard, Room, RowStopped, RowWriter, arrays};
@@ -109,6 +109,11 @@ impl Connection {
             () = self.wire.closed() => {
                 cancel_handle.cancel();
                 return Err(Stopped::Disconnected);
+            }
+            // One that waits for a job to end has no time limit.
+            reason = ended_before_begin(&cancel_handle, Timeout::Never) => {
+                let error = QueryError::Canceled { reason };
+                return Err(ErrorResponse::of_query(&error, sql, 0).into());
             }
         };
         match stream.map_err(|error| ErrorResponse::of_query(&error, sql, 0))? {
@@ -259,6 +264,10 @@ impl Connection {
                 biased;
                 part = parts.recv() => part,
                 () = self.wire.closed() => break Err(Stopped::Disconnected),
+                reason = overdue(cancel_handle) => {
+                    let error = QueryError::Canceled { reason };
+                    break Err(ErrorResponse::of_query(&error, "", 0).into());
+                }
             };
             match part {
                 Some(Part::Rows { bytes, rows, reservation }) => {

@@ -12,7 +12,7 @@ use tokio::time::{sleep, timeout};
 use super::{Connection, Stopped};
 use crate::admission::Claimant;
 use crate::budget::Reservation;
-use crate::execution_slot::{ExecutionSlot, SlotError, overdue};
+use crate::execution_slot::{ExecutionSlot, SlotError, ended_before_begin, overdue};
 use crate::pg::encode::{Format, Guard, Room};
 use crate::pg::error_response::ErrorResponse;
 use crate::pg::portal::{ActiveStatement, Event, HeavyPart, Rows, Running, Share, Work};
@@ -166,11 +166,19 @@ impl Connection {
                 (Some(slot), threads)
             }
         };
+        let limit = services.engine.time_limit(&work.options());
         let mut running = Running::start(&services, work, &threads);
+        let failed = |reason| -> Result<Begun, Stopped> {
+            let error = QueryError::Canceled { reason };
+            Err(ErrorResponse::of_query(&error, &order.sql, order.before).into())
+        };
         let event = tokio::select! {
             biased;
             event = running.next() => event,
             () = self.wire.closed() => return Err(Stopped::Disconnected),
+            reason = ended_before_begin(&cancel_handle, limit) => return failed(reason),
+            // Nothing changes by the query of a cursor, so its end need not be waited for.
+            reason = overdue(&cancel_handle), if order.is_cursor => return failed(reason),
         };
         match event {
             Some(Event::Rows { schema, notices }) => {
