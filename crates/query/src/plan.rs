@@ -7,7 +7,8 @@
 //! The steps: text to tree (`query_text`), merged columns to expressions (`using_joins`), aliases
 //! that hide columns from ORDER BY to hidden names (`sort_names`), columns of outer rows to
 //! qualified ones (`query_text::outer_names`), tree to logical plan (DataFusion, with `tables`,
-//! `type_names` and `coerce`), time order (`order`), physical plan (DataFusion, with the scan).
+//! `type_names` and `coerce`), order of sorted subqueries (`sorted_inputs`), time order (`order`),
+//! physical plan (DataFusion, with the scan).
 
 pub(crate) mod query_text;
 mod parameters;
@@ -30,6 +31,7 @@ mod nested_literals;
 mod subqueries;
 mod multisets;
 mod set_keys;
+mod sorted_inputs;
 mod aggregate_orders;
 mod declared;
 mod recursive;
@@ -383,6 +385,7 @@ fn plan_with(
     }
     let plan = stored(plan, purpose)?;
     let plan = set_keys::with_set_keys(plan, Keys::Calculated)?;
+    let plan = sorted_inputs::with_orders_of_inputs(plan)?;
     let plan = aggregate_orders::with_own_orders(plan)?;
     let plan = first_last::resolve_first_last(coerce::convert_literals(plan)?)?;
     let plan = fine_times::with_floored_casts(plan)?;

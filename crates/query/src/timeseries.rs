@@ -48,6 +48,11 @@ pub(crate) fn extension(node: impl UserDefinedLogicalNodeCore) -> LogicalPlan {
     LogicalPlan::Extension(Extension { node: Arc::new(node) })
 }
 
+/// Returns true for a logical node whose rows are some of its input's, in the same order.
+pub(crate) fn keeps_order(node: &dyn UserDefinedLogicalNode) -> bool {
+    node.as_any().is::<Designated>() || node.as_any().is::<LimitFromEnd>()
+}
+
 /// Returns true for an operator that plan templates may have: it depends only on its input, and
 /// keeps no state of a run.
 pub(crate) fn fits_template(node: &dyn ExecutionPlan) -> bool {

@@ -56,6 +56,11 @@ pub(crate) fn with_joined_subqueries(plan: LogicalPlan) -> Result<LogicalPlan> {
     Joiner::default().plan(with_separate_lists(with_columns_of_sorts(plan)?)?)
 }
 
+/// Returns true if a plan reads rows around it.
+pub(super) fn is_correlated(plan: &LogicalPlan) -> bool {
+    !free_columns(plan).is_empty()
+}
+
 /// Moves subqueries in the list of a DISTINCT ON to columns below it, where they are plain values:
 /// DataFusion supports none in the list.
 fn with_separate_lists(plan: LogicalPlan) -> Result<LogicalPlan> {
@@ -690,7 +695,8 @@ fn outer_references(expr: Expr, rows: &DFSchema) -> Result<Expr> {
     .data()
 }
 
-fn has_subqueries(node: &LogicalPlan) -> bool {
+/// Returns true if an expression of a node has subqueries.
+pub(super) fn has_subqueries(node: &LogicalPlan) -> bool {
     let mut found = false;
     node.apply_expressions(|expr| {
         found |= expr_has_subqueries(expr);
@@ -707,6 +713,6 @@ fn is_subquery(expr: &Expr) -> bool {
     )
 }
 
-fn expr_has_subqueries(expr: &Expr) -> bool {
+pub(super) fn expr_has_subqueries(expr: &Expr) -> bool {
     expr.exists(|expr| Ok(is_subquery(expr))).expect("it never fails")
 }
