@@ -58,6 +58,14 @@ pub(crate) fn existing_table(
     if let Some(given) = options.partition_by.filter(|&given| given != own) {
         return Err(Error::OtherPartitioning { table, own, given });
     }
+    if let Some(fields) = &options.fields {
+        let is_given = |column: &Column| fields.iter().any(|field| same_name(field, &column.name));
+        // The caller has refused such a list before, so the column is new.
+        if let Some(column) = schema.unknown_default(is_given) {
+            let column = column.name.clone();
+            return Err(tidegate_storage::Error::ColumnAdded { table, column }.into());
+        }
+    }
     if let ColumnSource::Given(columns) = &options.columns {
         check_same_columns(schema.columns(), columns, &table)?;
     }

@@ -512,6 +512,13 @@ impl Schema {
         &self.defaults
     }
 
+    /// A column with a default for which `is_known` is false.
+    #[must_use]
+    pub fn unknown_default(&self, is_known: impl Fn(&Column) -> bool) -> Option<&Column> {
+        let mut filled = self.defaults.iter().filter_map(|(id, _)| self.column(*id));
+        filled.find(|column| !is_known(column))
+    }
+
     /// The default of a column, if it has one.
     #[must_use]
     pub fn default_of(&self, column: ColumnId) -> Option<&ColumnDefault> {

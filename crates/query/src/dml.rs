@@ -10,7 +10,8 @@
 //! - The timeout can stop a statement until its last row is found; then the statement is completed.
 //! - A statement is planned and executed for the columns of one snapshot. Columns may be added and
 //!   dropped in the meantime: the result is as if the statement had been executed before; an INSERT
-//!   without a column list begins again.
+//!   without a column list begins again, and so does every statement if a column with a default was
+//!   added, which its rows would lack.
 //! - Within a transaction, and in temporary tables, rows are inserted and deleted in the session's
 //!   own changes (`changes`), which COMMIT makes one commit.
 //!
@@ -371,7 +372,8 @@ fn is_overtaken(error: &StorageError, change: &RowChange) -> bool {
     match error {
         StorageError::SegmentChanged { .. }
         | StorageError::TableTruncated { .. }
-        | StorageError::SchemaChanged { .. } => true,
+        | StorageError::SchemaChanged { .. }
+        | StorageError::ColumnAdded { .. } => true,
         StorageError::ColumnDropped { .. } => {
             matches!(change, RowChange::Insert(Insert { columns: None, .. }))
         }

@@ -72,7 +72,8 @@ pub(crate) fn of_storage(error: &StorageError) -> &'static str {
         StorageError::ReadOnly { .. } | StorageError::OpenedReadOnly => "25006",
         StorageError::TableDropped { .. }
         | StorageError::TableTruncated { .. }
-        | StorageError::ColumnDropped { .. } => "40001",
+        | StorageError::ColumnDropped { .. }
+        | StorageError::ColumnAdded { .. } => "40001",
         StorageError::CommitTooLarge { .. } => "54000",
         StorageError::SymbolMemory { .. } => "53200",
         other => match other.class() {

@@ -22,6 +22,7 @@ pub(crate) fn append(table: &str, rows: usize, columns: Vec<BatchColumn>) -> Tab
             partition_by: PartitionUnit::Day,
         }),
         add_columns: true,
+        made_for: None,
         rows: RowBatch::new(rows, columns),
     }
 }

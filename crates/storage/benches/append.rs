@@ -48,7 +48,14 @@ fn batch(rows: usize, start: i64) -> RowBatch {
 
 fn append(rows: RowBatch) -> TableAppend {
     let create = NewTableOptions { designated: "ts".to_owned(), partition_by: PartitionUnit::Day };
-    TableAppend { table: "cpu".to_owned(), id: None, create: Some(create), add_columns: true, rows }
+    TableAppend {
+        table: "cpu".to_owned(),
+        id: None,
+        create: Some(create),
+        add_columns: true,
+        made_for: None,
+        rows,
+    }
 }
 
 fn open(dir: &Path) -> Arc<Database> {

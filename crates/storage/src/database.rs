@@ -385,8 +385,10 @@ impl Database {
     ///
     /// # Errors [`Error::RowsChanged`] if rows to delete no longer exist, or the columns of their
     /// table have changed (transaction-3); [`Error::ReadRowsChanged`] if rows of a table that it
-    /// has read were changed (transaction-5); [`Error::TablesChanged`], and those of
-    /// [`define`](Self::define), if changes of tables no longer fit; and as
+    /// has read were changed (transaction-5); [`Error::RowsAdded`] and [`Error::ColumnAdded`] if
+    /// rows would lack the default of a new column (transaction-6);
+    /// [`Error::TablesChanged`], and those of [`define`](Self::define), if changes of tables no
+    /// longer fit; and as
     /// [`append`](Self::append). Nothing has changed then; with [`Error::InDoubt`], the next open
     /// decides.
     pub fn commit_transaction(self: &Arc<Self>, commit: &TransactionCommit) -> Result<()> {
@@ -412,7 +414,7 @@ impl Database {
 
     /// Starts a change of the rows of a table that is based on a snapshot of it. Rows are made for
     /// the columns of the snapshot; columns that are not in `needed` may be dropped meanwhile
-    /// (update-3).
+    /// (update-3). Its commit fails with [`Error::ColumnAdded`] if one with a default was added.
     ///
     /// # Errors
     /// If the table was dropped, or a needed column, or a file of the table cannot be read, or the

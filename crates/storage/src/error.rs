@@ -65,6 +65,11 @@ pub enum Error {
     TableTruncated { table: String },
     #[error("column `{column}` of table `{table}` was dropped meanwhile")]
     ColumnDropped { table: String, column: String },
+    #[error(
+        "column `{column}` of table `{table}`, which has a default, was added meanwhile, and the \
+         rows have no value for it: begin again"
+    )]
+    ColumnAdded { table: String, column: String },
     #[error("the columns of table `{table}` are not those that the rows were made for")]
     SchemaChanged { table: String },
     #[error("table `{table}` already has a batch of this name, with other rows")]
@@ -83,6 +88,11 @@ pub enum Error {
          read the table FOR UPDATE or FOR SHARE: begin it again"
     )]
     ReadRowsChanged { table: String },
+    #[error(
+        "rows of table `{table}` were added by another after this transaction has added a column \
+         with a default to it: begin it again"
+    )]
+    RowsAdded { table: String },
     #[error(
         "table `{table}`, which this transaction changes, was dropped, renamed or replaced by \
          another meanwhile: begin it again"
@@ -281,12 +291,14 @@ impl Error {
             | Error::TableDropped { .. }
             | Error::TableTruncated { .. }
             | Error::ColumnDropped { .. }
+            | Error::ColumnAdded { .. }
             | Error::SchemaChanged { .. }
             | Error::BatchReused { .. }
             | Error::TableTwice { .. }
             | Error::SegmentChanged { .. }
             | Error::RowsChanged { .. }
             | Error::ReadRowsChanged { .. }
+            | Error::RowsAdded { .. }
             | Error::TablesChanged { .. }
             | Error::TooManyChanges
             | Error::TooManyPartitions { .. }

@@ -69,8 +69,9 @@ impl TableChanges {
             return Err(StorageError::TableDropped { table: self.name.clone() }.into());
         };
         let rows = self.gathered()?;
-        let id = Some(self.id);
-        commit.appends.push(TableAppend { table, id, create: None, add_columns: false, rows });
+        let (id, create, add_columns) = (Some(self.id), None, false);
+        let made_for = self.batches.first().map(|batch| Arc::clone(&batch.schema));
+        commit.appends.push(TableAppend { table, id, create, add_columns, made_for, rows });
         if let Some(version) = self.found_in.filter(|_| !self.gone.is_empty()) {
             let of_segment = |(&segment, left): (_, &Arc<tidegate_storage::DeletionVector>)| {
                 SegmentDeletes { segment, rows: left.deleted().collect() }

@@ -14,10 +14,10 @@ use datafusion::common::DataFusionError;
 use datafusion::common::runtime::SpawnedTask;
 use datafusion::execution::SendableRecordBatchStream;
 use futures::StreamExt;
-use tidegate_model::{Column, Schema, SchemaError};
+use tidegate_model::{Column, Schema};
 use tidegate_storage::{
-    AppendOptions, ChangeTxn, Database, DdlBefore, Error as StorageError, ImportTarget, Snapshot,
-    SnapshotDeletes, TableAppend,
+    AppendOptions, ChangeTxn, Database, DdlBefore, ImportTarget, Snapshot, SnapshotDeletes,
+    TableAppend,
 };
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 use tokio::sync::oneshot;
@@ -299,10 +299,11 @@ impl Writer {
         if self.batch.rows() > 0 {
             if let (Destination::Table { snapshot, .. }, None) = (&self.into, &self.txn) {
                 let (table, rows) = (snapshot.name.clone(), self.batch.take());
-                let id = Some(snapshot.table);
-                let append = TableAppend { table, id, create: None, add_columns: false, rows };
-                let appended = self.database.append(&[append], &AppendOptions::default());
-                return appended.map(|_| self.rows).map_err(|error| dropped(error, &snapshot.name));
+                let (id, made_for) = (Some(snapshot.table), Some(Arc::clone(&snapshot.schema)));
+                let (create, add_columns) = (None, false);
+                let append = TableAppend { table, id, create, add_columns, made_for, rows };
+                self.database.append(&[append], &AppendOptions::default())?;
+                return Ok(self.rows);
             }
             self.flush()?;
         }
@@ -326,16 +327,5 @@ impl Writer {
             txn.commit(Some(SnapshotDeletes { snapshot, rows: &mut gone }))?;
         }
         Ok(self.rows)
-    }
-}
-
-/// Turns the error for a missing column into `ColumnDropped`: it existed when the rows were
-/// computed.
-fn dropped(error: StorageError, table: &str) -> Error {
-    match error {
-        StorageError::Schema(SchemaError::NoSuchColumn { name: column }) => {
-            StorageError::ColumnDropped { table: table.to_owned(), column }.into()
-        }
-        error => error.into(),
     }
 }

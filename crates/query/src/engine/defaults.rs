@@ -162,7 +162,8 @@ impl Engine {
         Ok(done.answer())
     }
 
-    /// Adds columns with defaults that only the session sees yet.
+    /// Adds columns with defaults that only the session sees yet. COMMIT fails if others have added
+    /// rows to the table since, which would lack the defaults.
     async fn add_held(
         &self,
         sql: Arc<str>,

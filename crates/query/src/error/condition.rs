@@ -212,10 +212,12 @@ fn storage_condition(source: &StorageError) -> Condition {
         StorageError::SegmentChanged { .. }
         | StorageError::RowsChanged { .. }
         | StorageError::ReadRowsChanged { .. }
+        | StorageError::RowsAdded { .. }
         | StorageError::TablesChanged { .. }
         | StorageError::SchemaChanged { .. }
         | StorageError::TableTruncated { .. }
-        | StorageError::ColumnDropped { .. } => Condition::Conflict,
+        | StorageError::ColumnDropped { .. }
+        | StorageError::ColumnAdded { .. } => Condition::Conflict,
         StorageError::SymbolMemory { .. } => Condition::OutOfMemory,
         StorageError::TimestampMissing { .. } => Condition::NotNull,
         StorageError::TimestampOutOfRange { .. } => Condition::OutOfRange,

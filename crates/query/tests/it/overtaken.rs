@@ -4,12 +4,12 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
-use tidegate_model::{ColumnType, TimeUnit};
+use tidegate_model::{ColumnDefault, ColumnType, TimeUnit};
 use tidegate_platform::{OpenMode, SimDisk};
 use tidegate_query::{Answer, Condition, Engine, Error};
 use tidegate_storage::{
-    AppendOptions, BatchColumn, BatchValues, Database, ImportTarget, RowBatch, SegmentDeletes,
-    SnapshotDeletes, TableAppend,
+    AppendOptions, BatchColumn, BatchValues, Database, ImportTarget, NewColumns, RowBatch,
+    SchemaEdit, SegmentDeletes, SnapshotDeletes, TableAppend, TableDdl,
 };
 
 use crate::fixture::{TestError, engine_options, on_runtime, open, taken};
@@ -183,8 +183,14 @@ fn add_row(database: &Arc<Database>, at: u64) {
         column("n", ColumnType::Int32, BatchValues::I32(vec![7])),
     ];
     let rows = RowBatch::new(1, columns);
-    let append =
-        TableAppend { table: "t".to_owned(), id: None, create: None, add_columns: false, rows };
+    let append = TableAppend {
+        table: "t".to_owned(),
+        id: None,
+        create: None,
+        add_columns: false,
+        made_for: None,
+        rows,
+    };
     database.append(&[append], &AppendOptions::default()).expect("it is a row of the table");
 }
 
@@ -214,6 +220,35 @@ fn rows_that_are_added_while_a_column_is_filled_get_its_default() {
             let expected = [count, count, 5 * count].map(|number| number.to_string());
             assert_eq!(rows, [expected.to_vec()], "{times}");
         }
+        Ok::<(), TestError>(())
+    });
+}
+
+// An INSERT that was planned before a column with a default was added, and committed behind it, had
+// NULL there for good: nothing fills the row any more. Here the search for the row that it replaces
+// is between the two.
+#[test]
+fn an_insert_begins_again_if_a_column_with_a_default_was_added() {
+    on_runtime(async {
+        let disk = SimDisk::new(1);
+        let engine = Arc::new(Engine::new(open(&disk)?, &engine_options())?);
+        let keys = "TIMESTAMP(ts) PARTITION BY DAY DEDUP UPSERT KEYS(ts)";
+        engine.execute(&format!("CREATE TABLE t (ts TIMESTAMP, n INT) {keys}")).await?;
+        engine.execute("INSERT INTO t VALUES (1, 1), (2, 2)").await?;
+        let database = Arc::clone(engine.database());
+        database.flush_table("t")?;
+        let added = NewColumns {
+            columns: vec![("m".to_owned(), ColumnType::Int32)],
+            defaults: vec![("m".to_owned(), ColumnDefault::Expression("7".to_owned()))],
+            ..NewColumns::default()
+        };
+        let ddl = TableDdl::Alter { table: "t".to_owned(), edit: SchemaEdit::Add(added) };
+        disk.before_open(OpenMode::CreateNew, ".mask", move || {
+            database.define(ddl).expect("the column is new");
+        });
+        engine.execute("INSERT INTO t (ts, n) VALUES (1, 10)").await?;
+        let rows = taken(engine.execute("SELECT n, m FROM t").await?).await?.rows();
+        assert_eq!(rows, [["10", "7"], ["2", "NULL"]]);
         Ok::<(), TestError>(())
     });
 }

@@ -134,6 +134,7 @@ fn appends(rows: &mut [TableRows], options: &CommitOptions) -> Vec<TableAppend> 
             partition_by: options.partition_by,
         }),
         add_columns: options.lines.create_columns,
+        made_for: None,
         rows: mem::take(&mut rows.rows),
     };
     rows.iter_mut().map(append).collect()

@@ -197,6 +197,7 @@ pub(crate) fn append_of(table: &str, rows: &[Row], extra: Option<&str>) -> Table
         id: None,
         create: Some(create),
         add_columns: true,
+        made_for: None,
         rows: batch(rows, extra),
     }
 }

@@ -5,12 +5,12 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
 use proptest::prelude::*;
-use tidegate_model::{ColumnType, TableId, limits};
+use tidegate_model::{ColumnDefault, ColumnType, TableId, limits};
 use tidegate_storage::{
-    AppendOptions, Database, DeletionVector, Error, NewColumns, PendingDdl, PrivateNumbers,
-    PrivateRows, Relations, Run, SchemaEdit, SegmentDeletes, SegmentRun, Snapshot, SymbolTables,
-    TableAppend, TableDdl, TableDeletes, TableEntry, TableRead, TransactionCommit, VisibleTables,
-    encode_private,
+    AppendOptions, Database, DeletionVector, Error, ImportTarget, NewColumns, PendingDdl,
+    PrivateNumbers, PrivateRows, Relations, Run, SchemaEdit, SegmentDeletes, SegmentRun, Snapshot,
+    SymbolTables, TableAppend, TableDdl, TableDeletes, TableEntry, TableRead, TransactionCommit,
+    VisibleTables, encode_private,
 };
 
 use crate::fixture::{DAY, Row, append, append_of, batch, import, new_database, open, schema};
@@ -184,6 +184,92 @@ fn rows_that_a_transaction_has_read_are_at_its_commit_as_they_were() {
         delete_firsts(database, "moved");
         append(database, "moved", &[(5, "z", 5)]).unwrap();
         database.flush_table("moved").unwrap();
+    });
+}
+
+/// Adds a column with a default to table `t`.
+fn with_default() -> TableDdl {
+    let added = NewColumns {
+        columns: vec![("c".to_owned(), ColumnType::Int64)],
+        defaults: vec![("c".to_owned(), ColumnDefault::Expression("7".to_owned()))],
+        ..NewColumns::default()
+    };
+    TableDdl::Alter { table: "t".to_owned(), edit: SchemaEdit::Add(added) }
+}
+
+// A row that was made before a column with a default was added, and committed behind it, had NULL
+// there for good.
+#[test]
+fn rows_without_the_default_of_a_new_column_are_refused() {
+    let (_, database) = new_database();
+    database.create_table("t", schema()).unwrap();
+    import(&database, "t", &[(1, "x", 1)]).unwrap();
+    let before = database.snapshot("t").unwrap();
+    let mut change = database.begin_change_of(&before, &[]).unwrap();
+    let columns = before.schema.columns();
+    let known = ImportTarget::Known { name: "t", table: before.table, columns };
+    let mut imported = database.begin_change(known).unwrap();
+    for txn in [&mut change, &mut imported] {
+        txn.add(&batch(&[(2, "y", 2)], None)).unwrap();
+    }
+    let made_for = Some(Arc::clone(&before.schema));
+    let rows = TableAppend { made_for, ..rows_for(&database, "t", &[(3, "z", 3)]) };
+    database.define(with_default()).unwrap();
+    let late = ImportTarget::Known { name: "t", table: before.table, columns };
+    let commit = TransactionCommit { appends: vec![rows.clone()], ..TransactionCommit::default() };
+    for refused in [
+        change.commit(None).map(drop),
+        imported.commit(None).map(drop),
+        database.begin_import(late).map(drop),
+        database.append(&[rows], &AppendOptions::default()).map(drop),
+        database.commit_transaction(&commit),
+    ] {
+        match refused {
+            Err(Error::ColumnAdded { column, .. }) => assert_eq!(column, "c", "transaction-6"),
+            outcome => panic!("transaction-6: {outcome:?}"),
+        }
+    }
+    // Lines are made for no columns.
+    append(&database, "t", &[(4, "z", 4)]).unwrap();
+    assert_eq!(database.snapshot("t").unwrap().rows().0, 2);
+}
+
+/// Commits a new column with a default after others have done something.
+#[track_caller]
+fn check_filled(case: &str, is_refused: bool, meanwhile: impl Fn(&Arc<Database>)) {
+    let (_, database) = new_database();
+    database.create_table("t", schema()).unwrap();
+    import(&database, "t", &[(1, "x", 1), (DAY, "y", 2)]).unwrap();
+    append(&database, "t", &[(2, "z", 3)]).unwrap();
+    let mut ddl = PendingDdl::default();
+    ddl.push(&database, with_default()).unwrap();
+    meanwhile(&database);
+    let commit = TransactionCommit { ddl, ..TransactionCommit::default() };
+    match database.commit_transaction(&commit) {
+        Ok(()) => assert!(!is_refused, "transaction-6: {case}"),
+        Err(Error::RowsAdded { table }) => assert!(is_refused && table == "t", "{case}"),
+        Err(error) => panic!("{case}: {error}"),
+    }
+}
+
+#[test]
+fn rows_that_were_added_after_a_column_with_a_default_refuse_its_commit() {
+    check_filled("no change", false, |_| {});
+    check_filled("the same rows elsewhere", false, |database| {
+        database.flush_table("t").unwrap();
+        database.compact_table("t").unwrap();
+    });
+    check_filled("fewer rows", false, |database| delete_firsts(database, "t"));
+    check_filled("rows in the memtable", true, |database| {
+        append(database, "t", &[(3, "n", 4)]).unwrap();
+    });
+    check_filled("rows in a segment", true, |database| {
+        append(database, "t", &[(3, "n", 4)]).unwrap();
+        database.flush_table("t").unwrap();
+        database.compact_table("t").unwrap();
+    });
+    check_filled("an import", true, |database| {
+        import(database, "t", &[(3, "n", 4)]).unwrap();
     });
 }
 

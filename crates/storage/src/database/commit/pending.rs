@@ -13,9 +13,9 @@ use std::sync::Arc;
 
 use tidegate_model::{Schema, TableId, limits};
 
-use super::ddl::TableDdl;
+use super::ddl::{SchemaEdit, TableDdl};
 use super::plan::{PendingTables, tables_of};
-use super::request::{DdlStep, PendingDdl};
+use super::request::{CommitRequest, DdlStep, FilledTable, PendingDdl};
 use crate::database::table::state::TableState;
 use crate::database::{Database, TableDescription, TableEntry};
 use crate::error::{Error, Result};
@@ -40,8 +40,20 @@ impl PendingDdl {
         let mut base = PendingTables::new(&published.tables, published.lsn);
         base.plan_ddl(self)?;
         let tables = tables_of(&base.step(&request)?);
-        self.0.push(Arc::new(DdlStep { request, tables: tables.clone() }));
+        let of_others = tables.first().and_then(|id| published.tables.by_id.get(id));
+        let filled = of_others
+            .filter(|_| adds_defaults(&request))
+            .map(|table| FilledTable { table: table.id(), seq_txn: table.manifest.seq_txn });
+        self.0.push(Arc::new(DdlStep { request, tables: tables.clone(), filled }));
         Ok(tables)
+    }
+}
+
+/// Returns true if a change adds columns with defaults.
+fn adds_defaults(request: &CommitRequest) -> bool {
+    match request {
+        CommitRequest::Alter { edit: SchemaEdit::Add(added), .. } => !added.defaults.is_empty(),
+        _ => false,
     }
 }
 

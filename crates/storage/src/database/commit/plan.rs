@@ -10,15 +10,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use tidegate_model::{
-    Column, ColumnId, Lsn, Schema, SchemaVersion, SegmentId, SeqTxn, TableId, limits,
-};
+use tidegate_model::{ColumnId, Lsn, Schema, SchemaVersion, SegmentId, SeqTxn, TableId, limits};
 
 use super::ddl::{Relations, SchemaEdit};
 use super::request::{
     Append, AppendTarget, AppendTo, Coalesce, CommitRequest, Committed, DdlStep, Deletes, Exchange,
-    Import, NewDeletionVector, NewTable, OtherRows, PendingDdl, PlannedCommit, Replace,
-    Replacement, SnapshotId, TableRead, Target, new_table,
+    FilledTable, Import, NewDeletionVector, NewTable, OtherRows, PendingDdl, PlannedCommit,
+    Replace, Replacement, RowColumns, SnapshotId, TableRead, Target, new_table,
 };
 use crate::catalog::{check_name, fold_name};
 use crate::change::{BatchId, TableChange, TableOp};
@@ -149,7 +147,7 @@ impl<'a> PendingTables<'a> {
     /// Plans the changes of a transaction, each on top of those before it (`pending` pending-2).
     pub(crate) fn plan_ddl(&mut self, ddl: &PendingDdl) -> Result<Vec<TableOp>> {
         let mut ops = Vec::new();
-        for DdlStep { request, tables } in ddl.0.iter().map(Arc::as_ref) {
+        for DdlStep { request, tables, .. } in ddl.0.iter().map(Arc::as_ref) {
             let planned = self.step(request)?;
             if tables_of(&planned) != *tables {
                 return Err(Error::TablesChanged { table: relation_of(request) });
@@ -211,6 +209,7 @@ impl<'a> PendingTables<'a> {
                 self.check_reads(append)?;
                 let mut forked = self.forked();
                 let mut ops = forked.plan_ddl(&append.ddl)?;
+                self.check_filled(&append.ddl, &forked)?;
                 ops.extend(forked.plan_appends(append)?);
                 Ok(ops)
             }
@@ -380,6 +379,22 @@ impl<'a> PendingTables<'a> {
         }
     }
 
+    /// Checks that no commit before this one has added rows to a table that gets columns with
+    /// defaults (transaction-6). `after` has the tables with the changes of the transaction.
+    fn check_filled(&self, ddl: &PendingDdl, after: &PendingTables<'_>) -> Result<()> {
+        for FilledTable { table, seq_txn } in ddl.0.iter().filter_map(|step| step.filled) {
+            let Some(known) = self.by_id(table).filter(|_| after.by_id(table).is_some()) else {
+                continue;
+            };
+            let segments = known.manifest.segments.iter().map(|entry| &entry.meta);
+            let runs = known.memtable.runs().iter().map(|run| &run.meta);
+            if segments.chain(runs).any(|meta| seq_txn < meta.seq_last) {
+                return Err(Error::RowsAdded { table: known.name.clone() });
+            }
+        }
+        Ok(())
+    }
+
     fn plan_deletes(&self, id: TableId, deletes: &Deletes) -> Result<Vec<TableOp>> {
         let Some(table) = self.by_id(id) else { return Ok(Vec::new()) };
         let mut ops = self.plan_deletion_vectors(table, &deletes.deletion_vectors)?;
@@ -479,8 +494,8 @@ impl<'a> PendingTables<'a> {
                 let (table, seq_txn) = (create.table, create.seq_txn);
                 (dropped.into_iter().chain([create]).collect(), table, seq_txn, &new.name)
             }
-            Target::Existing { id, needed } => {
-                let table = self.unchanged(id, needed)?;
+            Target::Existing { id, columns } => {
+                let table = self.unchanged(id, columns)?;
                 let heeded = import.keys.as_deref();
                 if heeded.is_some_and(|keys| keys != table.manifest.schema.dedup()) {
                     return Err(Error::SchemaChanged { table: id.name.clone() });
@@ -535,20 +550,14 @@ impl<'a> PendingTables<'a> {
     }
 
     /// The table that an import is based on, if its rows still fit.
-    fn unchanged(&self, id: &SnapshotId, needed: &[Column]) -> Result<&Arc<TableState>> {
+    fn unchanged(&self, id: &SnapshotId, columns: &RowColumns) -> Result<&Arc<TableState>> {
         let table = self.by_id(id.table);
         let table = table.ok_or_else(|| Error::TableDropped { table: id.name.clone() })?;
         if table.truncated_at > id.seq_txn {
             return Err(Error::TableTruncated { table: id.name.clone() });
         }
-        let mut needed = needed.iter();
-        match needed.find(|column| table.manifest.schema.column(column.id).is_none()) {
-            None => Ok(table),
-            Some(column) => {
-                let (table, column) = (id.name.clone(), column.name.clone());
-                Err(Error::ColumnDropped { table, column })
-            }
-        }
+        columns.check(&id.name, &table.manifest.schema)?;
+        Ok(table)
     }
 
     /// Applies the planned changes of `request`.

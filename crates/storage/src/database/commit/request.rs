@@ -12,7 +12,7 @@ use crate::database::table::memtable::MemtableRun;
 use crate::database::table::new_segments::NewSegments;
 use crate::database::table::state::TableState;
 use crate::deletion_vector::DeletionVectorMeta;
-use crate::error::Error;
+use crate::error::{Error, Result};
 use crate::files::TableDirectory;
 use crate::mem_segment::MemSegment;
 use crate::segment::SegmentMeta;
@@ -203,9 +203,36 @@ pub(crate) enum Target {
     /// The table as it was when the import began.
     Existing {
         id: SnapshotId,
-        /// The columns without which the rows would not be valid.
-        needed: Vec<Column>,
+        columns: RowColumns,
     },
+}
+
+/// The columns of the rows of an import or a change.
+#[derive(Debug, Clone)]
+pub(crate) struct RowColumns {
+    /// The columns without which the rows would not be valid.
+    pub(crate) needed: Vec<Column>,
+    /// All columns that the table had when the rows were made: later ones have no values.
+    pub(crate) known: Vec<Column>,
+}
+
+impl RowColumns {
+    /// Checks that the rows still fit a table. A rename keeps the id of a column.
+    pub(crate) fn check(&self, table: &str, now: &Schema) -> Result<()> {
+        let mut needed = self.needed.iter();
+        if let Some(gone) = needed.find(|column| now.column(column.id).is_none()) {
+            let (table, column) = (table.to_owned(), gone.name.clone());
+            return Err(Error::ColumnDropped { table, column });
+        }
+        let is_known = |column: &Column| self.known.iter().any(|known| known.id == column.id);
+        match now.unknown_default(is_known) {
+            None => Ok(()),
+            Some(added) => {
+                let (table, column) = (table.to_owned(), added.name.clone());
+                Err(Error::ColumnAdded { table, column })
+            }
+        }
+    }
 }
 
 /// The version of a table that was read.
@@ -287,6 +314,16 @@ pub(crate) struct DdlStep {
     pub(crate) request: CommitRequest,
     /// The tables of the change when it was made (`pending` pending-2).
     pub(crate) tables: Vec<TableId>,
+    /// The table that the change adds columns with defaults to, if others have it.
+    pub(crate) filled: Option<FilledTable>,
+}
+
+/// A table whose rows get the defaults of new columns.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct FilledTable {
+    pub(crate) table: TableId,
+    /// The last commit whose rows certainly get them.
+    pub(crate) seq_txn: SeqTxn,
 }
 
 impl PendingDdl {

@@ -174,7 +174,8 @@ mod tests {
         let column = BatchColumn { name: "ts".to_owned(), ty, values, validity: None };
         let rows = RowBatch::new(1, vec![column]);
         let (table, create) = ("t".to_owned(), Some(create));
-        let append = TableAppend { table, id: None, create, add_columns: false, rows };
+        let append =
+            TableAppend { table, id: None, create, add_columns: false, made_for: None, rows };
         database.append(&[append], &AppendOptions::default()).unwrap();
     }
 

@@ -13,8 +13,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use tidegate_model::schema::same_name;
 use tidegate_model::{
-    ColumnId, PartitionUnit, Schema, SchemaError, SchemaVersion, SeqTxn, SymbolId, TableId,
+    Column, ColumnId, PartitionUnit, Schema, SchemaError, SchemaVersion, SeqTxn, SymbolId, TableId,
 };
 
 use super::dedup;
@@ -53,6 +54,9 @@ pub struct TableAppend {
     pub create: Option<NewTableOptions>,
     /// True if columns that the table lacks are added, with the types of the batch.
     pub add_columns: bool,
+    /// The columns that the rows were made for, with a value for each that had a default. The
+    /// append is refused if such a column was added since, or a column of the rows was dropped.
+    pub made_for: Option<Arc<Schema>>,
     /// The rows. A column of the table that they lack is NULL; the designated timestamp must be
     /// present and not NULL. Types are exactly those of the table.
     pub rows: RowBatch,
@@ -432,10 +436,25 @@ fn resolve_in(table: &TableState, append: &TableAppend) -> Result<Resolved> {
     if misfit(known, rows).is_some() {
         return Err(Error::SchemaChanged { table: table.name.clone() });
     }
+    if let Some(made_for) = &append.made_for {
+        // Ids alone do not tell: columns that a transaction adds get others if another one was
+        // first.
+        let is_known = |column: &Column| {
+            made_for.column(column.id).is_some_and(|known| same_name(&known.name, &column.name))
+        };
+        if let Some(added) = known.unknown_default(is_known) {
+            let (table, column) = (table.name.clone(), added.name.clone());
+            return Err(Error::ColumnAdded { table, column });
+        }
+    }
     let columns = rows.columns().iter();
     let mut missing = columns.filter(|column| known.find(&column.name).is_none()).peekable();
     let altered = match missing.peek() {
         None => None,
+        Some(column) if append.made_for.is_some() => {
+            let (table, column) = (table.name.clone(), column.name.clone());
+            return Err(Error::ColumnDropped { table, column });
+        }
         Some(column) if !append.add_columns => {
             return Err(SchemaError::NoSuchColumn { name: column.name.clone() }.into());
         }

@@ -25,7 +25,8 @@ use tidegate_platform::DiskFile;
 use crate::catalog::check_name;
 use crate::database::Database;
 use crate::database::commit::request::{
-    CommitError, CommitRequest, DdlBefore, Deletes, Import, NewTable, SnapshotId, Target,
+    CommitError, CommitRequest, DdlBefore, Deletes, Import, NewTable, RowColumns, SnapshotId,
+    Target,
 };
 use crate::database::deletes::vectors::{DeletionVectorFiles, SnapshotDeletes};
 use crate::database::table::new_segments;
@@ -95,7 +96,7 @@ enum Source {
         table: Arc<TableState>,
         /// The commit that the import is based on: later rows are not known.
         as_of: SeqTxn,
-        needed: Vec<Column>,
+        columns: RowColumns,
     },
 }
 
@@ -125,8 +126,9 @@ impl ImportTxn {
             ImportTarget::Existing(name) => {
                 let opened = open_named(database, name)?;
                 let manifest = &opened.table.manifest;
-                let (as_of, needed) = (manifest.seq_txn, manifest.schema.columns().to_vec());
-                ImportTxn::begin_in(database, opened, as_of, needed)
+                let (as_of, known) = (manifest.seq_txn, manifest.schema.columns().to_vec());
+                let columns = RowColumns { needed: known.clone(), known };
+                ImportTxn::begin_in(database, opened, as_of, columns)
             }
             ImportTarget::Known { name, table, columns } => {
                 let opened = open_named(database, name)?;
@@ -134,7 +136,8 @@ impl ImportTxn {
                     return Err(Error::TableDropped { table: name.to_owned() });
                 }
                 let as_of = opened.table.manifest.seq_txn;
-                ImportTxn::begin_in(database, opened, as_of, columns.to_vec())
+                let columns = RowColumns { needed: columns.to_vec(), known: columns.to_vec() };
+                ImportTxn::begin_in(database, opened, as_of, columns)
             }
             ImportTarget::New { name, schema } | ImportTarget::Replacing { name, schema } => {
                 check_name(name)?;
@@ -187,7 +190,8 @@ impl ImportTxn {
                 || Arc::ptr_eq(&now, &table)
                 || before.is_some() && number(&now) == number(&table)
             {
-                let mut import = ImportTxn::begin_in(database, opened?, snapshot.seq_txn, needed)?;
+                let columns = RowColumns { needed, known: snapshot.schema.columns().to_vec() };
+                let mut import = ImportTxn::begin_in(database, opened?, snapshot.seq_txn, columns)?;
                 import.before = before;
                 return Ok(import);
             }
@@ -199,15 +203,11 @@ impl ImportTxn {
         database: &Arc<Database>,
         opened: OpenedTable,
         as_of: SeqTxn,
-        needed: Vec<Column>,
+        columns: RowColumns,
     ) -> Result<ImportTxn> {
         let OpenedTable { table, dictionaries } = opened;
-        let schema = &table.manifest.schema;
-        if let Some(gone) = needed.iter().find(|column| schema.column(column.id).is_none()) {
-            let (table, column) = (table.name.clone(), gone.name.clone());
-            return Err(Error::ColumnDropped { table, column });
-        }
-        ImportTxn::begin_with(database, Source::Existing { table, as_of, needed }, dictionaries)
+        columns.check(&table.name, &table.manifest.schema)?;
+        ImportTxn::begin_with(database, Source::Existing { table, as_of, columns }, dictionaries)
     }
 
     fn begin_with(
@@ -399,10 +399,10 @@ impl ImportTxn {
             .map_err(|error| CommitError { error, outcome: CommitOutcome::NotCommitted })?;
         let target = match &self.source {
             Source::New(new) => Target::New(new.clone()),
-            Source::Existing { table, as_of, needed } => {
+            Source::Existing { table, as_of, columns } => {
                 let (name, seq_txn) = (table.name.clone(), *as_of);
                 let id = SnapshotId { table: table.id(), name, seq_txn };
-                Target::Existing { id, needed: needed.clone() }
+                Target::Existing { id, columns: columns.clone() }
             }
         };
         let committed: BTreeSet<SegmentId> = metas.iter().map(|meta| meta.id).collect();

@@ -278,8 +278,14 @@ mod tests {
             }
             if round % 5 == 0 {
                 let (table, rows) = ("t".to_owned(), batch(&batches.concat()));
-                let append =
-                    TableAppend { table, id: None, create: None, add_columns: false, rows };
+                let append = TableAppend {
+                    table,
+                    id: None,
+                    create: None,
+                    add_columns: false,
+                    made_for: None,
+                    rows,
+                };
                 database.append(&[append], &AppendOptions::default()).unwrap();
             } else {
                 let mut txn = database.begin_change(ImportTarget::Existing("t")).unwrap();

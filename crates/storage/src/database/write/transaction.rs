@@ -14,6 +14,9 @@
 //!   commit as they were read: the commit that follows another commit that has changed or removed
 //!   rows of such a table, or dropped it, is refused. The leader of the group checks that when it
 //!   plans the commit, so no other commit comes in between. Appended rows change none.
+//! - transaction-6. All rows of a table to which a transaction adds columns with defaults have
+//!   these values: a commit that finds rows which others have added since, or an append whose rows
+//!   were made before such a column was added (`TableAppend::made_for`), is refused.
 //!
 //! Not here: the view of the transaction itself before its commit (`pending`, `snapshot::private`).
 

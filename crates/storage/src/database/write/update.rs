@@ -9,7 +9,7 @@
 //! - update-3. Rows made for the columns of a snapshot are written even if columns that the
 //!   statement does not need have changed: a dropped one is left out, an added one is NULL, a
 //!   renamed one has its new name. So the table looks as if the statement had run before the change
-//!   of its columns.
+//!   of its columns. If an added one has a default, the commit is refused instead.
 //!
 //! The underlying transaction is an import (write_import-1 to write_import-3). Not here: appends of
 //! a few rows at a time.
