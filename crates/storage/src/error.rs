@@ -94,6 +94,11 @@ pub enum Error {
     )]
     RowsAdded { table: String },
     #[error(
+        "`{name}`, the name that this transaction gives to a table or view, was taken by another \
+         meanwhile: begin it again"
+    )]
+    NameTaken { name: String },
+    #[error(
         "table `{table}`, which this transaction changes, was dropped, renamed or replaced by \
          another meanwhile: begin it again"
     )]
@@ -299,6 +304,7 @@ impl Error {
             | Error::RowsChanged { .. }
             | Error::ReadRowsChanged { .. }
             | Error::RowsAdded { .. }
+            | Error::NameTaken { .. }
             | Error::TablesChanged { .. }
             | Error::TooManyChanges
             | Error::TooManyPartitions { .. }

@@ -19,6 +19,7 @@ impl Changes {
     /// are the tables whose rows the transaction has read for its changes.
     pub(crate) fn commit(self, database: &Arc<Database>, reads: Vec<TableRead>) -> Result<()> {
         let visible = database.visible(&self.ddl);
+        visible.check()?;
         let is_temporary = |id: &TableId| self.temporary.values().any(|table| table.id == *id);
         let mut commit =
             TransactionCommit { ddl: self.ddl.clone(), reads, ..TransactionCommit::default() };

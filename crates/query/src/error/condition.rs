@@ -213,6 +213,7 @@ fn storage_condition(source: &StorageError) -> Condition {
         | StorageError::RowsChanged { .. }
         | StorageError::ReadRowsChanged { .. }
         | StorageError::RowsAdded { .. }
+        | StorageError::NameTaken { .. }
         | StorageError::TablesChanged { .. }
         | StorageError::SchemaChanged { .. }
         | StorageError::TableTruncated { .. }

@@ -284,7 +284,7 @@ fn changes_of_tables_that_others_have_changed_are_refused() {
     let commit = TransactionCommit { ddl, ..TransactionCommit::default() };
     database.create_table("NEW", schema()).unwrap();
     let refused = database.commit_transaction(&commit).unwrap_err();
-    assert!(matches!(refused, Error::TableExists { .. }), "{refused}");
+    assert!(matches!(refused, Error::NameTaken { .. }), "pending-2: {refused}");
     let mut ddl = PendingDdl::default();
     ddl.push(&database, rename("t", "v")).unwrap();
     database.drop_tables(&["t"]).unwrap();

@@ -76,6 +76,14 @@ impl<'a> VisibleTables<'a> {
         self.database
     }
 
+    /// Checks that the changes still fit the tables (pending-2).
+    ///
+    /// # Errors
+    /// If they do not.
+    pub fn check(&self) -> Result<()> {
+        self.with(|_| Ok(()))
+    }
+
     /// The tables, sorted by name. If the changes no longer fit (pending-2), none are visible
     /// through this and the other functions without errors; reading one returns the error.
     #[must_use]

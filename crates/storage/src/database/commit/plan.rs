@@ -148,7 +148,13 @@ impl<'a> PendingTables<'a> {
     pub(crate) fn plan_ddl(&mut self, ddl: &PendingDdl) -> Result<Vec<TableOp>> {
         let mut ops = Vec::new();
         for DdlStep { request, tables, .. } in ddl.0.iter().map(Arc::as_ref) {
-            let planned = self.step(request)?;
+            let planned = self.step(request).map_err(|error| match error {
+                // The name was free when the change was made.
+                Error::TableExists { table: name } | Error::ViewExists { view: name } => {
+                    Error::NameTaken { name }
+                }
+                error => error,
+            })?;
             if tables_of(&planned) != *tables {
                 return Err(Error::TablesChanged { table: relation_of(request) });
             }
