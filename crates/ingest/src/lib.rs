@@ -57,4 +57,4 @@ pub use parquet_file::is_decoding_guarded;
 pub use parquet_flaw::{Flaw, LibraryMessage};
 pub use progress::{Phase, Progress, ProgressSample};
 pub use reject::RejectList;
-pub use source::{ExpandedPaths, expand_paths};
+pub use source::{ExpandedPaths, expand_paths, left_out_note};

@@ -29,6 +29,8 @@ pub enum Flaw {
     SchemaCut,
     #[error("the schema is nested more than {max} levels deep")]
     SchemaTooDeep { max: usize },
+    #[error("its values are in another file, {0}: import the files that have rows")]
+    Elsewhere(String),
     #[error("{declared} rows are declared, but there are {actual}")]
     Rows { declared: u64, actual: u64 },
     #[error(

@@ -18,6 +18,11 @@ pub enum SourceError {
     #[error("no file matches `{pattern}`")]
     NoMatch { pattern: String },
     #[error(
+        "`{pattern}` matches only names that begin with `_` or `.`, such as {}: name them",
+        .path.display()
+    )]
+    LeftOut { pattern: String, path: PathBuf },
+    #[error(
         "{} is a directory: name its files, as in `{}`",
         .path.display(), .path.join("*").display()
     )]
@@ -35,6 +40,7 @@ impl SourceError {
         match self {
             SourceError::Twice { .. }
             | SourceError::NoMatch { .. }
+            | SourceError::LeftOut { .. }
             | SourceError::Directory { .. }
             | SourceError::BadPattern { .. } => Class::Caller,
             SourceError::Unreadable { .. } => Class::Environment,
@@ -49,11 +55,16 @@ pub struct ExpandedPaths {
     pub paths: Vec<PathBuf>,
     /// Files that several patterns match.
     pub repeated: Vec<PathBuf>,
+    /// Files that a pattern matches only by its wildcards, and whose names are left out.
+    pub left_out: Vec<PathBuf>,
 }
 
 /// Expands paths and patterns (`*`, `?`, `[..]`, `**`) to files: in the order of the patterns, the
 /// matches of one in byte order, each file once. An existing path is not a pattern, whatever
-/// characters it contains; directories that a pattern matches are skipped.
+/// characters it contains; directories that a pattern matches are skipped. Wildcards do not match
+/// names that begin with `_` or `.`, of files and of directories, unless they stand behind such a
+/// first character: other programs write what is no data under such names (`_metadata`,
+/// `_SUCCESS`, `.part.crc`).
 ///
 /// # Errors
 /// A path that occurs twice, a pattern without a match, a path of a directory, a directory that
@@ -70,8 +81,12 @@ pub fn expand_paths(patterns: &[String]) -> Result<ExpandedPaths, SourceError> {
         if is_named && !named.insert(target(path)) {
             return Err(SourceError::Twice { path: path.to_path_buf() });
         }
-        let matches = if is_named { vec![path.to_path_buf()] } else { matches(pattern)? };
-        for path in matches {
+        let Matches { paths, mut left_out } = match is_named {
+            true => Matches { paths: vec![path.to_path_buf()], left_out: Vec::new() },
+            false => matches(pattern)?,
+        };
+        expanded.left_out.append(&mut left_out);
+        for path in paths {
             let is_new = seen.insert(target(&path));
             let list = if is_new { &mut expanded.paths } else { &mut expanded.repeated };
             list.push(path);
@@ -79,7 +94,28 @@ pub fn expand_paths(patterns: &[String]) -> Result<ExpandedPaths, SourceError> {
     }
     expanded.repeated.sort();
     expanded.repeated.dedup();
+    expanded.left_out.sort();
+    expanded.left_out.dedup();
+    expanded.left_out.retain(|path| !seen.contains(&target(path)));
     Ok(expanded)
+}
+
+/// A note on names that patterns leave out, if there are any.
+#[must_use]
+pub fn left_out_note(left_out: &[PathBuf]) -> Option<String> {
+    let first = left_out.first()?.display();
+    Some(match left_out.len() {
+        1 => format!("{first} is left out: wildcards match no name that begins with `_` or `.`"),
+        count => format!(
+            "{count} files such as {first} are left out: wildcards match no name that begins with \
+             `_` or `.`"
+        ),
+    })
+}
+
+/// Returns true for names that wildcards do not match.
+fn is_hidden(name: &str) -> bool {
+    name.starts_with(['_', '.'])
 }
 
 /// The file that a path leads to: `./a`, and a link to `a`, is `a`. A hard link is another file.
@@ -90,53 +126,93 @@ fn target(path: &Path) -> PathBuf {
     path.canonicalize().unwrap_or_else(|_| without_dots())
 }
 
-fn matches(pattern: &str) -> Result<Vec<PathBuf>, SourceError> {
+/// The files that a pattern matches.
+struct Matches {
+    paths: Vec<PathBuf>,
+    left_out: Vec<PathBuf>,
+}
+
+fn matches(pattern: &str) -> Result<Matches, SourceError> {
     let matches = glob::glob(pattern)
         .map_err(|source| SourceError::BadPattern { pattern: pattern.to_owned(), source })?;
     let mut paths = matches
         .collect::<Result<Vec<PathBuf>, glob::GlobError>>()
         .map_err(|source| SourceError::Unreadable { pattern: pattern.to_owned(), source })?;
     paths.retain(|path| !path.is_dir());
+    let parts: Vec<&str> = pattern.split('/').collect();
+    let (left_out, mut paths): (Vec<PathBuf>, Vec<PathBuf>) =
+        paths.into_iter().partition(|path| is_left_out(path, &parts));
     if paths.is_empty() {
-        return Err(SourceError::NoMatch { pattern: pattern.to_owned() });
+        let pattern = pattern.to_owned();
+        return Err(match left_out.into_iter().min() {
+            None => SourceError::NoMatch { pattern },
+            Some(path) => SourceError::LeftOut { pattern, path },
+        });
     }
     // Paths themselves are ordered by component, where `a/b` comes before `a-b`.
     paths.sort_by(|a, b| a.as_os_str().as_encoded_bytes().cmp(b.as_os_str().as_encoded_bytes()));
-    Ok(paths)
+    Ok(Matches { paths, left_out })
+}
+
+/// Returns true if only wildcards match some name in a path that begins with `_` or `.`. `parts`
+/// are those of the pattern.
+fn is_left_out(path: &Path, parts: &[&str]) -> bool {
+    let names = |part: &&str, name: &str| {
+        part.get(..1) == name.get(..1)
+            && glob::Pattern::new(part).is_ok_and(|pattern| pattern.matches(name))
+    };
+    path.components().any(|component| {
+        let Component::Normal(name) = component else { return false };
+        let name = name.to_string_lossy();
+        is_hidden(&name) && !parts.iter().any(|part| names(part, &name))
+    })
 }
 
 /// The maximum depth of directories for a pattern.
 const DEPTH_MAX: usize = 32;
 
 /// The files below a root that a pattern names (`*`, `?`, `[..]`, and `**` for any directories), in
-/// the byte order of their paths, at most `files_max`. Links to directories are not followed; names
-/// that begin with a dot are not matched by wildcards.
+/// the byte order of their paths, at most `files_max`. Links to directories are not followed;
+/// wildcards do not match names that begin with `_` or `.` (`expand_paths`).
 ///
 /// # Errors
 /// If a directory cannot be read, or the pattern leads out of the root.
-pub fn expand_below(root: &Root, pattern: &str, files_max: usize) -> Opened<Vec<String>> {
+pub fn expand_below(root: &Root, pattern: &str, files_max: usize) -> Opened<FilesBelow> {
     let parts: Vec<&str> = pattern.split('/').filter(|part| *part != ".").collect();
     if parts.iter().any(|part| part.is_empty() || *part == "..") {
         return Err(tidegate_platform::RootError::Refused);
     }
-    let mut walk = Walk { root, files_max, paths: Vec::new() };
+    let mut walk = Walk { root, files_max, found: FilesBelow::default() };
     walk.enter("", &parts, 0)?;
-    walk.paths.sort();
-    walk.paths.dedup();
-    Ok(walk.paths)
+    let FilesBelow { mut paths, mut left_out } = walk.found;
+    paths.sort();
+    paths.dedup();
+    left_out.sort();
+    left_out.dedup();
+    Ok(FilesBelow { paths, left_out })
+}
+
+/// The files below a root that a pattern names.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct FilesBelow {
+    /// Their paths.
+    pub paths: Vec<String>,
+    /// Files and directories that only wildcards match, and whose names are left out; at most
+    /// `files_max`.
+    pub left_out: Vec<PathBuf>,
 }
 
 /// A walk through directories below a root.
 struct Walk<'a> {
     root: &'a Root,
     files_max: usize,
-    paths: Vec<String>,
+    found: FilesBelow,
 }
 
 impl Walk<'_> {
     fn enter(&mut self, folder: &str, parts: &[&str], depth: usize) -> Opened<()> {
         let [first, rest @ ..] = parts else { return Ok(()) };
-        if DEPTH_MAX < depth || self.files_max <= self.paths.len() {
+        if DEPTH_MAX < depth || self.files_max <= self.found.paths.len() {
             return Ok(());
         }
         let any_folders = *first == "**";
@@ -144,26 +220,26 @@ impl Walk<'_> {
             self.enter(folder, rest, depth + 1)?;
         }
         let Ok(pattern) = glob::Pattern::new(first) else { return Ok(()) };
-        let options = glob::MatchOptions {
-            require_literal_leading_dot: true,
-            ..glob::MatchOptions::default()
-        };
         for entry in self.root.list(folder)? {
-            if self.files_max <= self.paths.len() {
+            if self.files_max <= self.found.paths.len() {
                 break;
             }
             let name = &entry.name;
             let path = if folder.is_empty() { name.clone() } else { format!("{folder}/{name}") };
-            if any_folders {
-                if entry.is_dir && !name.starts_with('.') {
-                    self.enter(&path, parts, depth + 1)?;
+            let is_last = !any_folders && rest.is_empty();
+            let is_fit = any_folders || pattern.matches(name);
+            let is_wanted = if is_last { entry.is_file } else { entry.is_dir };
+            if !is_fit || !is_wanted {
+                continue;
+            }
+            if is_hidden(name) && first.get(..1) != name.get(..1) {
+                if self.found.left_out.len() < self.files_max {
+                    self.found.left_out.push(PathBuf::from(path));
                 }
-            } else if pattern.matches_with(name, options) {
-                if rest.is_empty() && entry.is_file {
-                    self.paths.push(path);
-                } else if entry.is_dir {
-                    self.enter(&path, rest, depth + 1)?;
-                }
+            } else if is_last {
+                self.found.paths.push(path);
+            } else {
+                self.enter(&path, if any_folders { parts } else { rest }, depth + 1)?;
             }
         }
         Ok(())
@@ -315,25 +391,39 @@ mod tests {
     #[test]
     fn patterns_name_files_below_a_root() {
         let folder = tempfile::tempdir().unwrap();
-        for path in ["a/x1.csv", "a/x2.csv", "a/b/x3.csv", "b/x4.csv", "x5.csv", ".x6.csv"] {
+        for path in [
+            "a/x1.csv",
+            "a/x2.csv",
+            "a/b/x3.csv",
+            "b/x4.csv",
+            "x5.csv",
+            ".x6.csv",
+            "_x7.csv",
+            "_b/x8.csv",
+        ] {
             let path = folder.path().join(path);
             RealDisk.create_dir_all(path.parent().unwrap()).unwrap();
             RealDisk.open(&path, OpenMode::CreateNew).unwrap();
         }
         let root = Root::open(folder.path()).unwrap();
-        for (pattern, expected) in [
-            ("*.csv", "x5.csv"),
-            ("a/x?.csv", "a/x1.csv a/x2.csv"),
-            ("[ab]/*", "a/x1.csv a/x2.csv b/x4.csv"),
-            ("**/x*.csv", "a/b/x3.csv a/x1.csv a/x2.csv b/x4.csv x5.csv"),
-            ("a/**/x3*", "a/b/x3.csv"),
-            ("nothing*", ""),
-            ("[", ""),
+        for (pattern, expected, left_out) in [
+            ("*.csv", "x5.csv", ".x6.csv _x7.csv"),
+            ("a/x?.csv", "a/x1.csv a/x2.csv", ""),
+            ("[ab]/*", "a/x1.csv a/x2.csv b/x4.csv", ""),
+            ("**/x*.csv", "a/b/x3.csv a/x1.csv a/x2.csv b/x4.csv x5.csv", "_b"),
+            ("a/**/x3*", "a/b/x3.csv", ""),
+            ("_*", "_x7.csv", ""),
+            ("_?/*", "_b/x8.csv", ""),
+            (".x*", ".x6.csv", ""),
+            ("nothing*", "", ""),
+            ("[", "", ""),
         ] {
             let found = expand_below(&root, pattern, 100).unwrap();
-            assert_eq!(found.join(" "), expected, "{pattern}");
+            let hidden = found.left_out.iter().map(|path| path.to_str().unwrap());
+            let hidden = hidden.collect::<Vec<_>>().join(" ");
+            assert_eq!((found.paths.join(" ").as_str(), hidden.as_str()), (expected, left_out));
         }
-        assert_eq!(expand_below(&root, "**/*", 2).unwrap().len(), 2);
+        assert_eq!(expand_below(&root, "**/*", 2).unwrap().paths.len(), 2);
         assert!(expand_below(&root, "../*", 100).is_err());
     }
 

@@ -43,7 +43,7 @@ use tokio::task::spawn_blocking;
 use crate::budget::Budget;
 use crate::log::Log as ServerLog;
 use crate::results::{Delimited, ResultForm};
-use files::Files;
+use files::{Files, OpenedFiles};
 use job::{Job, JobHandle, Kind, NewJob, Queue};
 use log::{CopyLog, Rejects};
 
@@ -297,7 +297,7 @@ impl Inner {
         import: &BulkImport,
         session: &Session,
     ) -> Result<JobHandle, CopyError> {
-        let files = self.files.open_all(&import.path)?;
+        let OpenedFiles { files, note } = self.files.open_all(&import.path)?;
         let job = Job::new(NewJob {
             kind: Kind::Import,
             table: import.table.text.clone(),
@@ -308,7 +308,9 @@ impl Inner {
         let rejects = Rejects::new(self, &job);
         let list = RejectList::Taken(Arc::clone(&rejects) as _);
         let options = options::of_statement(self, import, Source::Opened(files), list)?;
-        self.submit(job, move |inner, job| run_import(inner, job, &options, &rejects))
+        self.submit(job, move |inner, job| {
+            run_import(inner, job, &options, &rejects).map(|ended| ended.with_note(note))
+        })
     }
 
     fn begin_export(

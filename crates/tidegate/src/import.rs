@@ -12,7 +12,7 @@ use std::time::Duration;
 use tidegate_ingest::{
     ColumnSource, DialectOptions, EmptyFields, Existing, ExtraFields, FileFormat, Header,
     ImportOptions, ImportSummary, MissingFields, OnError, Phase, Progress, RejectList, RowsTo,
-    Source, expand_paths,
+    Source, expand_paths, left_out_note,
 };
 use tidegate_model::{ByteCount, ColumnType, PartitionUnit};
 use tidegate_platform::IoMode;
@@ -190,6 +190,9 @@ fn source(paths: &[String]) -> Result<Source> {
             for path in &expanded.repeated {
                 let path = printable(&path.display().to_string());
                 tell(&format!("tidegate: import: {path} is named several times, and read once"));
+            }
+            if let Some(note) = left_out_note(&expanded.left_out) {
+                tell(&format!("tidegate: import: {}", printable(&note)));
             }
             Ok(Source::Files(expanded.paths))
         }

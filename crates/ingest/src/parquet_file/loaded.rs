@@ -3,7 +3,7 @@
 //! - loaded-1. The metadata is checked before the library decodes it (`thrift`), and panics of the
 //!   library become errors.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use arrow::datatypes::{DECIMAL128_MAX_PRECISION, DataType, Field, Fields};
@@ -15,6 +15,7 @@ use parquet::schema::types::SchemaDescriptor;
 use tidegate_platform::DiskFile;
 
 use crate::error::{Error, Result};
+use crate::excerpt::shown;
 use crate::parquet_flaw::Flaw;
 use crate::progress::Progress;
 
@@ -78,12 +79,27 @@ pub(super) fn load(file: &Arc<dyn DiskFile>, progress: &Arc<Progress>) -> Result
         Some(error) => Error::Input(error),
         None => Error::Parquet { path: path.clone(), flaw },
     })?;
+    check_own(&path, metadata.metadata())?;
     let fields = metadata.parquet_schema().root_schema().get_fields().len();
     if fields != metadata.schema().fields().len() || !has_all_values(metadata.metadata()) {
         return Err(Error::Parquet { path, flaw: Flaw::Metadata });
     }
     let fields = metadata.schema().fields().iter().map(narrowed).collect();
     Ok(Loaded { path, source, metadata, fields })
+}
+
+/// Refuses a file with columns that lie in another one, such as the `_metadata` of a data set:
+/// their places are positions there.
+fn check_own(path: &Path, metadata: &ParquetMetaData) -> Result<()> {
+    for (at, group) in metadata.row_groups().iter().enumerate() {
+        for column in group.columns() {
+            let Some(file) = column.file_path() else { continue };
+            let flaw = Flaw::Elsewhere(shown(file.as_bytes()));
+            let (group, column) = (at + 1, Some(column.column_path().string()));
+            return Err(Error::ParquetRows { path: path.to_path_buf(), group, column, flaw });
+        }
+    }
+    Ok(())
 }
 
 /// Returns false if a flat column does not declare a value, or NULL, for each row of its row group.

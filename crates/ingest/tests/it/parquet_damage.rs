@@ -97,6 +97,11 @@ struct OneColumn {
 
 impl OneColumn {
     fn file(&self) -> Vec<u8> {
+        self.file_with(Thrift::default())
+    }
+
+    /// The file, whose column chunk begins with these fields.
+    fn file_with(&self, chunk: Thrift) -> Vec<u8> {
         let mut file = b"PAR1".to_vec();
         file.extend_from_slice(&self.pages);
         let size = self.pages.len() as u64;
@@ -111,7 +116,7 @@ impl OneColumn {
             .i64(6, size)
             .i64(7, size)
             .i64(9, 4);
-        let chunk = Thrift::default().i64(2, 4).structure(3, column).end();
+        let chunk = chunk.i64(2, 4).structure(3, column).end();
         let group = Thrift::default().list(1, 12, 1, &chunk).i64(2, size).i64(3, self.rows).end();
         let leaf = Thrift::default().i32(1, self.physical).i32(3, 0).name(4, "v").end();
         let schema = [Thrift::default().name(4, "schema").i32(5, 1).end(), leaf].concat();
@@ -176,6 +181,17 @@ fn the_plain_file_of_these_tests_is_read() {
     let file = OneColumn { physical: INT64, codec: 0, rows: 2, pages }.file();
     let rows = imported(&file, ColumnType::Int64).unwrap();
     assert_eq!(rows, [[Value::Integer(5)], [Value::Integer(-1)]]);
+}
+
+// The file `_metadata` of a data set has the row groups of the other files: their places were
+// looked up in this file, whose bytes would have been taken for pages if it was long enough.
+#[test]
+fn columns_in_another_file_are_refused() {
+    let pages = data_page(2, PLAIN, 16, &[5_i64, -1].map(i64::to_le_bytes).concat());
+    let file = OneColumn { physical: INT64, codec: 0, rows: 2, pages };
+    let bytes = file.file_with(Thrift::default().name(1, "part.0.parquet"));
+    let shown = format!("{PLACE}its values are in another file, part.0.parquet: import the files");
+    refused(&bytes, ColumnType::Int64, &shown);
 }
 
 /// Each of these files reserved memory for a declared size: terabytes, which ended the process.

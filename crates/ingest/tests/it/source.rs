@@ -30,7 +30,9 @@ fn expanded(folder: &Path, patterns: &[&str]) -> String {
             };
             let again = names(&expanded.repeated);
             let again = if again.is_empty() { again } else { format!(" again: {again}") };
-            names(&expanded.paths) + &again
+            let hidden = names(&expanded.left_out);
+            let hidden = if hidden.is_empty() { hidden } else { format!(" without: {hidden}") };
+            names(&expanded.paths) + &again + &hidden
         }
         Err(error) => error.to_string().replace(text, "DIR"),
     }
@@ -64,6 +66,26 @@ fn a_file_is_named_once_or_matched_with_a_notice() {
     check(&["a.csv", "*.csv"], "a.csv b.csv again: a.csv");
     check(&["*.csv", "a*", "b*"], "a.csv b.csv again: a.csv b.csv");
     check(&["*.csv", "b.csv"], "a.csv b.csv again: b.csv");
+}
+
+// The files `_metadata` and `_common_metadata` that Dask and Spark write beside Parquet files have
+// no rows, and failed the import of a directory.
+#[test]
+fn names_of_other_programs_are_matched_only_if_they_are_meant() {
+    let files = ["_metadata", ".a.crc", "a.csv", "_b.csv", "_tmp/c.csv", "d/_e/f.csv", "g/_h.csv"];
+    let folder = folder(&files);
+    let check = |patterns: &[&str], expected: &str| {
+        assert_eq!(expanded(folder.path(), patterns), expected, "{patterns:?}");
+    };
+    check(&["*"], "a.csv without: .a.crc _b.csv _metadata");
+    check(&["**/*.csv"], "a.csv without: _b.csv _tmp/c.csv d/_e/f.csv g/_h.csv");
+    check(&["*", "_metadata"], "a.csv _metadata without: .a.crc _b.csv");
+    check(&["_*.csv"], "_b.csv");
+    check(&["_tmp/*"], "_tmp/c.csv");
+    check(&["d/_*/*.csv"], "d/_e/f.csv");
+    let only = "`DIR/g/*` matches only names that begin with `_` or `.`, such as DIR/g/_h.csv: \
+                name them";
+    check(&["g/*"], only);
 }
 
 #[test]

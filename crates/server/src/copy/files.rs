@@ -9,7 +9,8 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use tidegate_ingest::source::expand_below;
+use tidegate_ingest::left_out_note;
+use tidegate_ingest::source::{FilesBelow, expand_below};
 use tidegate_platform::{DiskFile, Root, RootError, RootFile, sentence};
 use tidegate_query::{BulkFile, Placed};
 use tidegate_storage::Database;
@@ -55,6 +56,13 @@ pub enum FolderError {
     },
 }
 
+/// The files of an import.
+pub(super) struct OpenedFiles {
+    pub(super) files: Vec<Arc<dyn DiskFile>>,
+    /// A note on names that were left out.
+    pub(super) note: Option<String>,
+}
+
 impl Files {
     /// Opens the directories. Those below that of the database are created, if `makes_folders`.
     pub(super) fn open(
@@ -73,20 +81,29 @@ impl Files {
     }
 
     /// Opens the files that a path or a pattern names, in the byte order of their names.
-    pub(super) fn open_all(&self, path: &Placed) -> Result<Vec<Arc<dyn DiskFile>>, CopyError> {
+    pub(super) fn open_all(&self, path: &Placed) -> Result<OpenedFiles, CopyError> {
         let root = root(&self.import, "copy.root", path)?;
         let refuse = |error| self.refusal(&path.text, &error).at(path.offset);
-        let paths = match root.open_file(&path.text) {
-            Ok(file) => return Ok(vec![file]),
+        let FilesBelow { paths, left_out } = match root.open_file(&path.text) {
+            Ok(file) => return Ok(OpenedFiles { files: vec![file], note: None }),
             Err(RootError::NotFound) => {
                 expand_below(root, &path.text, FILES_MAX).map_err(refuse)?
             }
             Err(error) => return Err(refuse(error)),
         };
-        if paths.is_empty() {
-            return Err(refuse(RootError::NotFound));
+        let note = left_out_note(&left_out);
+        match (paths.is_empty(), note) {
+            (true, None) => Err(refuse(RootError::NotFound)),
+            (true, Some(note)) => {
+                let message = format!("no file matches `{}`: {note}", path.text);
+                Err(CopyError::new("58P01", message).at(path.offset))
+            }
+            (false, note) => {
+                let files = paths.iter().map(|path| root.open_file(path));
+                let files = files.collect::<Result<_, _>>().map_err(refuse)?;
+                Ok(OpenedFiles { files, note })
+            }
         }
-        paths.iter().map(|path| root.open_file(path)).collect::<Result<_, _>>().map_err(refuse)
     }
 
     /// Creates a file without its name.

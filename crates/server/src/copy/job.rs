@@ -55,6 +55,20 @@ pub(crate) struct Ended {
     pub(crate) message: String,
 }
 
+impl Ended {
+    /// Adds a note to those of the import.
+    pub(crate) fn with_note(mut self, note: Option<String>) -> Ended {
+        if let Some(note) = note {
+            self.message = format!("{}; {note}", self.message);
+            if let Some(summary) = &mut self.summary {
+                summary.notes.push(note.clone());
+            }
+            self.outcome.notes.push(note);
+        }
+        self
+    }
+}
+
 /// The reason to end a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stop {
