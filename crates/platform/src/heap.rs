@@ -108,10 +108,21 @@ impl HeapUse {
         u64::try_from(now.wrapping_sub(self.base)).unwrap_or(0)
     }
 
+    /// A number of the group that no other group has at the same time.
+    pub fn group(&self) -> usize {
+        self.group.as_ptr().addr()
+    }
+
     /// True while the group is there and no later use has begun.
     pub fn is_latest(&self) -> bool {
         self.group.upgrade().is_some_and(|group| group.uses.load(Relaxed) == self.number)
     }
+}
+
+/// The bytes that the calling thread has allocated and not freed since it has entered its group; 0
+/// if it is in none. Two values of one thread tell what it has allocated between them.
+pub fn thread_heap_bytes() -> isize {
+    COUNTER.get().map_or(0, |Counter(bytes)| bytes.load(Relaxed))
 }
 
 fn unused() -> MutexGuard<'static, Vec<&'static Counter>> {
@@ -196,12 +207,15 @@ mod tests {
                 let address = ALLOCATOR.alloc(layout(1_000));
                 let zeroed = ALLOCATOR.alloc_zeroed(layout(50));
                 assert_eq!((all.bytes(), of_thread.bytes()), (1_050, 1_050), "heap-1");
+                assert_eq!(thread_heap_bytes(), 1_050);
                 let address = ALLOCATOR.realloc(address, layout(1_000), 4_000);
                 let later = HeapUse::begin().expect("it is in a group");
                 assert!(later.is_latest() && !all.is_latest());
                 ALLOCATOR.dealloc(zeroed, layout(50));
                 assert_eq!((all.bytes(), later.bytes()), (4_000, 0), "heap-1");
+                assert_eq!(all.group(), later.group());
                 HeapGroup::leave();
+                assert_eq!(thread_heap_bytes(), 0);
                 ALLOCATOR.dealloc(address, layout(4_000));
                 ALLOCATOR.dealloc(outside, layout(7_000));
                 (all, later)

@@ -42,7 +42,7 @@ pub use buffer::{AlignedBuffer, BufferPool, BufferPoolOptions};
 pub use clock::{Clock, SimClock, SystemClock};
 pub use disk::{DirEntry, DirLock, Disk, DiskFile, FileStamp, OpenMode};
 pub use error::{Class, Error, NoUringReason, Result};
-pub use heap::{CountingAllocator, HeapGroup, HeapUse};
+pub use heap::{CountingAllocator, HeapGroup, HeapUse, thread_heap_bytes};
 pub use interrupt::install_interrupt_handler;
 pub use io::{IoChoice, IoMode, detect_io};
 pub use machine::{

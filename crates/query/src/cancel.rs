@@ -15,6 +15,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use tidegate_model::ByteCount;
+use tidegate_storage::HeapUse;
 use tokio::sync::Notify;
 use tokio::time::{Instant, timeout_at};
 
@@ -213,6 +214,10 @@ pub(crate) struct CancelState {
     pub(crate) wait_start: AtomicU64,
     /// Nanoseconds of the waits that are over.
     waited: AtomicU64,
+    /// The heap of its threads, if it has some of its own.
+    heap: OnceLock<HeapUse>,
+    /// The bytes of that heap at the start of the last wait.
+    wait_heap_bytes: AtomicU64,
 }
 
 impl CancelState {
@@ -227,7 +232,14 @@ impl CancelState {
             notify_canceled: Notify::new(),
             wait_start: AtomicU64::new(0),
             waited: AtomicU64::new(0),
+            heap: OnceLock::new(),
+            wait_heap_bytes: AtomicU64::new(0),
         }
+    }
+
+    /// Sets the heap of its threads.
+    pub(crate) fn count_heap(&self, heap: &HeapUse) {
+        let _ = self.heap.set(heap.clone());
     }
 
     /// Begins the statement again: the reader that dropped its rows belonged to an earlier attempt.
@@ -325,7 +337,16 @@ impl CancelState {
         Duration::from_nanos(working_nanos(self.elapsed_nanos(), wait_start, waited))
     }
 
+    /// The bytes of its heap at the start of the present wait for the reader, if there is one.
+    pub(crate) fn heap_bytes_at_wait(&self) -> Option<u64> {
+        let is_waiting = self.wait_start.load(Relaxed) != 0 && self.heap.get().is_some();
+        is_waiting.then(|| self.wait_heap_bytes.load(Relaxed))
+    }
+
     pub(crate) fn begin_wait(&self) {
+        if let Some(heap) = self.heap.get() {
+            self.wait_heap_bytes.store(heap.bytes(), Relaxed);
+        }
         self.wait_start.store(self.elapsed_nanos().max(1), Relaxed);
     }
 
@@ -354,6 +375,7 @@ pub(crate) fn working_nanos(elapsed: u64, wait_start: u64, waited: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use futures::FutureExt;
+    use tidegate_platform::HeapGroup;
 
     use super::*;
     use crate::error::Error;
@@ -389,6 +411,26 @@ mod tests {
         left.abandon();
         left.begin_again();
         assert_eq!(left.reason(), Some(CancelReason::Requested));
+    }
+
+    #[test]
+    fn the_heap_at_the_wait_is_known_only_while_it_lasts() {
+        let stop = CancelState::new(Timeout::Never);
+        stop.begin_wait();
+        assert_eq!(stop.heap_bytes_at_wait(), None, "its threads are not counted");
+        let counted = std::thread::spawn(|| {
+            Arc::new(HeapGroup::default()).enter();
+            let stop = CancelState::new(Timeout::Never);
+            stop.count_heap(&HeapUse::begin().expect("it is in a group"));
+            let before = stop.heap_bytes_at_wait();
+            stop.begin_wait();
+            let waiting = stop.heap_bytes_at_wait();
+            stop.end_wait();
+            let after = stop.heap_bytes_at_wait();
+            HeapGroup::leave();
+            [before, waiting, after].map(|bytes| bytes.is_some())
+        });
+        assert_eq!(counted.join().unwrap(), [false, true, false], "running_queries-4");
     }
 
     #[tokio::test]

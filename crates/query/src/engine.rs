@@ -34,7 +34,7 @@ use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{DisplayFormatType, ExecutionPlan};
 use datafusion::prelude::SessionConfig;
 use futures::{StreamExt, stream};
-use tidegate_storage::{Database, Error as StorageError};
+use tidegate_storage::{Database, Error as StorageError, thread_heap_bytes};
 use tokio::runtime::Handle;
 use tokio::time::Instant;
 
@@ -114,6 +114,15 @@ struct Bound {
     /// Its cached plan, if there is one.
     cached: Option<CachedQuery>,
     start: Start,
+}
+
+/// A query that was planned.
+struct Planned {
+    query: PlannedQuery,
+    context: Arc<TaskContext>,
+    /// The bytes that this has allocated and not freed, or a little more; 0 if its threads are not
+    /// counted.
+    bytes: isize,
 }
 
 /// A statement that has begun.
@@ -282,7 +291,9 @@ impl Engine {
     ) -> Result<Answer> {
         let sql: Arc<str> = Arc::from(sql);
         let mut cached = self.lookup(&sql, parameters, &options.session);
-        if let Some(quick) = cached.take_if(|cached| cached.is_quick())
+        // The plan of a cursor may be kept for long: it is made where its bytes are counted.
+        if start == Start::AtOnce
+            && let Some(quick) = cached.take_if(|cached| cached.is_quick())
             && let Some(answer) = self.execute_quick(&sql, &quick, options, &Handle::current())?
         {
             return Ok(answer.into());
@@ -396,7 +407,7 @@ impl Engine {
         match statement {
             Statement::Query if count == 0 => {
                 let bound = self.bound(&sql, Vec::new(), &options.session);
-                let (planned, _) = self.plan(bound, &begun).await?;
+                let Planned { query: planned, .. } = self.plan(bound, &begun).await?;
                 let designated = planned.designated;
                 Ok(Described { designated, ..Described::of_columns(planned.schema) })
             }
@@ -534,10 +545,14 @@ impl Engine {
 
     async fn query(&self, bound: Bound, begun: Begun) -> Result<Answer> {
         let (sql, start) = (Arc::clone(&bound.sql), bound.start);
-        let (mut planned, context) = self.plan(bound, &begun).await?;
+        let Planned { query: mut planned, context, bytes } = self.plan(bound, &begun).await?;
         begun.caller.session.note_reads(std::mem::take(&mut planned.reads));
         let Begun { stop, listing, .. } = begun;
-        let plan = with_cancel_checks(Arc::clone(&planned.plan), &stop)?;
+        let before = thread_heap_bytes();
+        planned.plan = with_cancel_checks(Arc::clone(&planned.plan), &stop)?;
+        let checks = thread_heap_bytes().wrapping_sub(before);
+        listing.charge_plan(usize::try_from(bytes.wrapping_add(checks)).unwrap_or(0))?;
+        let plan = Arc::clone(&planned.plan);
         listing.runs(&plan);
         let on_complete = self.time_recorder(&planned, Duration::ZERO);
         let stream = match start {
@@ -554,19 +569,33 @@ impl Engine {
         Bound { sql: Arc::from(sql), parameters, cached, start: Start::AtOnce }
     }
 
-    async fn plan(&self, bound: Bound, begun: &Begun) -> Result<(PlannedQuery, Arc<TaskContext>)> {
+    async fn plan(&self, bound: Bound, begun: &Begun) -> Result<Planned> {
+        let before = thread_heap_bytes();
         let (state, context) = self.statement_state(begun);
+        let of_state = thread_heap_bytes().wrapping_sub(before);
         let (database, stop) = (Arc::clone(&self.system.database), Arc::clone(&begun.stop));
         let task = plan_spawned(begun.account(), async move {
+            let symbol_memory = Arc::clone(database.symbol_memory());
+            let (before, symbols) = (thread_heap_bytes(), symbol_memory.used_bytes());
             let Bound { sql, parameters, cached, .. } = bound;
-            if let Some(cached) = cached
-                && let Some(planned) = plan_cached(&state, cached, &stop).await?
-            {
-                return Ok(planned);
-            }
-            plan_query(&state, &database, &sql, &parameters).await
+            let of_cached = match cached {
+                Some(cached) => plan_cached(&state, cached, &stop).await?,
+                None => None,
+            };
+            let query = match of_cached {
+                Some(query) => query,
+                None => plan_query(&state, &database, &sql, &parameters).await?,
+            };
+            // It is not kept, and was allocated on another thread.
+            drop(state);
+            // Dictionaries that it has opened belong to their tables (memory-8).
+            let symbols = symbol_memory.used_bytes().saturating_sub(symbols);
+            let symbols = isize::try_from(symbols).unwrap_or(isize::MAX);
+            Ok((thread_heap_bytes().wrapping_sub(before).saturating_sub(symbols), query))
         });
-        Ok((finish_in_time(task, &begun.stop).await?, context))
+        let (of_plan, query) = finish_in_time(task, &begun.stop).await?;
+        let bytes = of_state.wrapping_add(of_plan).wrapping_sub(query.cache_bytes);
+        Ok(Planned { query, context, bytes })
     }
 
     fn changes<'a>(&self, begun: &'a Begun) -> RowChanges<'a> {
@@ -605,7 +634,8 @@ impl Engine {
     }
 
     async fn explain(&self, bound: Bound, how: Explain, begun: &Begun) -> Result<Answer> {
-        let (PlannedQuery { plan, reads, .. }, context) = self.plan(bound, begun).await?;
+        let Planned { query, context, .. } = self.plan(bound, begun).await?;
+        let PlannedQuery { plan, reads, .. } = query;
         let text = if how.analyze {
             begun.caller.session.note_reads(reads);
             let plan = with_cancel_checks(plan, &begun.stop)?;

@@ -87,7 +87,9 @@ use datafusion::sql::planner::SqlToRel;
 use datafusion::sql::resolve::resolve_table_references;
 use datafusion::sql::sqlparser::ast::{Query, Statement as SqlStatement};
 use tidegate_model::schema::same_name;
-use tidegate_storage::{Database, Error as StorageError, Snapshot, TableRead, VisibleTables};
+use tidegate_storage::{
+    Database, Error as StorageError, Snapshot, TableRead, VisibleTables, thread_heap_bytes,
+};
 
 use crate::cancel::CancelState;
 use crate::changes::Changes;
@@ -154,6 +156,9 @@ pub(crate) struct PlannedQuery {
     pub(crate) reads: Vec<TableRead>,
     /// The plan that the plan cache keeps; `None` if it keeps none.
     pub(crate) cached: Option<Arc<CachedPlan>>,
+    /// The bytes that the plan cache has allocated to keep the plan; negative if it has freed more,
+    /// of earlier plans.
+    pub(crate) cache_bytes: isize,
 }
 
 impl PlannedQuery {
@@ -173,7 +178,7 @@ impl PlannedQuery {
         };
         let (notices, designated) = (cached.notices.clone(), cached.designated);
         let (reads, cached) = (Vec::new(), Some(Arc::clone(cached)));
-        PlannedQuery { plan, notices, schema, designated, reads, cached }
+        PlannedQuery { plan, notices, schema, designated, reads, cached, cache_bytes: 0 }
     }
 }
 
@@ -245,12 +250,17 @@ async fn plan_parsed(
         snapshots: &snapshots,
         replaceable,
     };
+    let before = thread_heap_bytes();
     let cached = match cache {
         Some(cache) => cache.keep(key, new)?,
         None => None,
     };
+    let cache_bytes = match cached {
+        Some(_) => thread_heap_bytes().wrapping_sub(before),
+        None => 0,
+    };
     let reads = reads_of(&locks, &snapshots);
-    Ok(PlannedQuery { plan: physical, notices, schema, designated, reads, cached })
+    Ok(PlannedQuery { plan: physical, notices, schema, designated, reads, cached, cache_bytes })
 }
 
 /// Returns the state for queries on the catalog: their rows are few, and come in the order of the

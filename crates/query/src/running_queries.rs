@@ -13,10 +13,16 @@
 //!   received are subtracted in full, so the bytes are rather too low than too high.
 //! - running_queries-3. A statement that was stopped counts until its threads have other work, at
 //!   most for `ENDING_MICROS`: its memory is not free yet, and its user has it.
+//! - running_queries-4. Statements that share threads have one heap. Those that wait for their
+//!   readers count at most what the heap had when they began to wait: what has grown since belongs
+//!   to the others.
+//! - running_queries-5. A plan is charged to its statement from its planning on, until its rows
+//!   have ended, or a cancel comes while they wait for their reader: cursors that are never read
+//!   have plans, and a plan has the bytes of its literals.
 
 mod victim;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -25,6 +31,7 @@ use std::task::{Context, Poll, ready};
 use datafusion::arrow::array::RecordBatch;
 use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::common::Result as PlanResult;
+use datafusion::execution::memory_pool::{MemoryConsumer, MemoryPool, MemoryReservation};
 use datafusion::execution::{RecordBatchStream, SendableRecordBatchStream};
 use datafusion::physical_plan::ExecutionPlan;
 use futures::{Stream, StreamExt};
@@ -62,6 +69,9 @@ struct Ending {
 /// operator takes, and short enough that a wrong count does not protect others for long.
 const ENDING_MICROS: i64 = 60_000_000;
 
+/// The name of the memory of plans in messages (running_queries-5).
+const PLAN: &str = "QueryPlan";
+
 /// The first process number of statements whose session has none; connections count from 1 and do
 /// not reach it.
 const OTHERS_FROM: u32 = 1 << 30;
@@ -91,6 +101,16 @@ struct Stage {
     since: i64,
     /// The plan, once the statement is planned.
     plan: Option<Arc<dyn ExecutionPlan>>,
+    /// The memory of the plan (running_queries-5).
+    plan_memory: Option<MemoryReservation>,
+}
+
+/// The threads of a statement.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Threads {
+    Own,
+    /// Other statements have them, too.
+    Shared,
 }
 
 /// The state of a statement.
@@ -146,6 +166,11 @@ impl RunningQueries {
         stop: &Arc<CancelState>,
     ) -> Listing {
         let start = self.database.now_micros();
+        let heap = HeapUse::begin();
+        if let Some(heap) = &heap {
+            stop.count_heap(heap);
+        }
+        let stage = Stage { state: State::Planning, since: start, plan: None, plan_memory: None };
         let running = Arc::new(RunningQuery {
             id: self.next_id.fetch_add(1, Relaxed),
             sql: Arc::clone(sql),
@@ -153,10 +178,10 @@ impl RunningQueries {
             start,
             memory,
             stop: Arc::clone(stop),
-            heap: HeapUse::begin(),
+            heap,
             rows_out: AtomicU64::new(0),
             given_bytes: AtomicU64::new(0),
-            stage: Mutex::new(Stage { state: State::Planning, since: start, plan: None }),
+            stage: Mutex::new(stage),
         });
         let earlier = self.running().insert(running.id, Arc::clone(&running));
         assert!(earlier.is_none(), "running_queries-1");
@@ -176,6 +201,7 @@ impl RunningQueries {
         }
         running.stage().enter(State::Canceled, self.database.now_micros());
         running.stop.cancel();
+        running.forget_plan();
         true
     }
 
@@ -193,20 +219,21 @@ impl RunningQueries {
     fn end_one(&self, limit: ByteCount, among: Among) -> Option<(u64, ByteCount)> {
         let now = self.database.now_micros();
         let (listed, ending) = (self.list(), self.ending(now));
-        let mut shares = listed.iter().map(|it| it.share()).collect::<Vec<_>>();
+        let mut shares = shares(&listed);
         shares.extend(ending.iter().map(Ending::share));
         let chosen = victim(&shares, limit.0, among)?;
         let (bytes, largest) = (shares[chosen].bytes, &listed[chosen]);
         largest.stage().enter(State::Canceled, now);
         largest.stop.cancel_for(CancelReason::Memory { limit });
+        largest.forget_plan();
         Some((largest.id, ByteCount(bytes)))
     }
 
     /// The bytes of statements that were stopped and still have memory (running_queries-3).
     pub(crate) fn ending_bytes(&self) -> ByteCount {
         let now = self.database.now_micros();
-        let listed = self.list().into_iter().map(|it| it.share().ending_bytes());
-        let listed = listed.sum::<u64>();
+        let listed = self.list();
+        let listed = shares(&listed).into_iter().map(Share::ending_bytes).sum::<u64>();
         ByteCount(self.ending(now).iter().map(Ending::bytes).fold(listed, u64::saturating_add))
     }
 
@@ -220,6 +247,7 @@ impl RunningQueries {
         let (bytes, largest) = sized.max_by_key(|(bytes, _)| *bytes)?;
         largest.stage().enter(State::Canceled, now);
         largest.stop.cancel_for(CancelReason::Disk);
+        largest.forget_plan();
         Some((largest.id, ByteCount(bytes)))
     }
 
@@ -229,6 +257,7 @@ impl RunningQueries {
         for running in self.list() {
             running.stage().enter(State::Canceled, now);
             running.stop.cancel_for(CancelReason::Stopping);
+            running.forget_plan();
         }
     }
 
@@ -242,6 +271,27 @@ impl RunningQueries {
     fn running(&self) -> MutexGuard<'_, BTreeMap<u64, Arc<RunningQuery>>> {
         // No code that can panic runs while it is locked.
         self.running.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The memory of each of these statements.
+fn shares(listed: &[Arc<RunningQuery>]) -> Vec<Share<'_>> {
+    let mut users_of_heaps = HashMap::<usize, usize>::new();
+    let heaps = listed.iter().filter_map(|it| it.heap.as_ref());
+    heaps.for_each(|heap| *users_of_heaps.entry(heap.group()).or_default() += 1);
+    let threads = |it: &RunningQuery| {
+        let is_shared = it.heap.as_ref().is_some_and(|heap| 1 < users_of_heaps[&heap.group()]);
+        if is_shared { Threads::Shared } else { Threads::Own }
+    };
+    listed.iter().map(|it| it.share(threads(it))).collect()
+}
+
+/// The bytes of a statement's heap that may be its own, of those that it has now and had at the
+/// start of the present wait for its reader (running_queries-4).
+fn own_heap_bytes(now: u64, at_wait: Option<u64>, threads: Threads) -> u64 {
+    match (threads, at_wait) {
+        (Threads::Shared, Some(at_wait)) => now.min(at_wait),
+        (Threads::Shared, None) | (Threads::Own, _) => now,
     }
 }
 
@@ -262,20 +312,35 @@ impl Ending {
 
 impl RunningQuery {
     /// The bytes that it has (running_queries-2).
-    fn bytes(&self) -> u64 {
+    fn bytes(&self, threads: Threads) -> u64 {
         let allocated = self.heap.as_ref().map_or(0, HeapUse::bytes);
+        let allocated = own_heap_bytes(allocated, self.stop.heap_bytes_at_wait(), threads);
         let kept = allocated.saturating_sub(self.given_bytes.load(Relaxed));
         self.memory.bytes().max(kept)
     }
 
-    fn share(&self) -> Share<'_> {
+    fn share(&self, threads: Threads) -> Share<'_> {
         let origin = self.session.origin();
         Share {
             user: origin.user.as_deref(),
             is_admin: origin.role == Role::Admin,
-            bytes: self.bytes(),
+            bytes: self.bytes(threads),
             is_going_on: self.stop.reason().is_none(),
         }
+    }
+
+    /// Forgets the plan of a statement that was cancelled while its rows wait for their reader: no
+    /// more of them are computed (control_rows-1). A statement whose reader is a part of it still
+    /// shows its plan.
+    fn forget_plan(&self) {
+        if self.stop.waiting().is_none() {
+            return;
+        }
+        let forgotten = {
+            let mut stage = self.stage();
+            (stage.plan.take(), stage.plan_memory.take())
+        };
+        drop(forgotten);
     }
 
     /// This statement after its end, if it was stopped and its threads may still work
@@ -360,6 +425,18 @@ impl Listing {
         &self.running
     }
 
+    /// Charges the statement for the bytes of its plan (running_queries-5).
+    pub(crate) fn charge_plan(&self, bytes: usize) -> PlanResult<()> {
+        if bytes == 0 {
+            return Ok(());
+        }
+        let memory: Arc<dyn MemoryPool> = Arc::clone(&self.running.memory) as _;
+        let reservation = MemoryConsumer::new(PLAN).register(&memory);
+        reservation.try_grow(bytes)?;
+        self.running.stage().plan_memory = Some(reservation);
+        Ok(())
+    }
+
     /// Sets the plan; the statement runs from now on.
     pub(crate) fn runs(&self, plan: &Arc<dyn ExecutionPlan>) {
         let mut stage = self.running.stage();
@@ -384,6 +461,8 @@ impl Drop for Listing {
             self.queries.ending(now).push(stopped);
         }
         self.queries.running().remove(&self.running.id);
+        let plan_memory = self.running.stage().plan_memory.take();
+        drop(plan_memory);
     }
 }
 
@@ -416,5 +495,24 @@ impl Stream for Listed {
 impl RecordBatchStream for Listed {
     fn schema(&self) -> SchemaRef {
         self.stream.schema()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // Each of hundreds of cursors on the same threads counted the memory of all later ones: the
+    // end of one of them, which had a quarter of a megabyte, was to make up for ninety.
+    #[test]
+    fn a_waiting_statement_counts_no_memory_of_others_on_its_threads() {
+        for (now, at_wait, threads, expected) in [
+            (91, Some(1), Threads::Shared, 1),
+            (1, Some(91), Threads::Shared, 1),
+            (91, None, Threads::Shared, 91),
+            (91, Some(1), Threads::Own, 91),
+        ] {
+            assert_eq!(own_heap_bytes(now, at_wait, threads), expected, "running_queries-4");
+        }
     }
 }

@@ -11,7 +11,7 @@
 //!   reader asks for the next one.
 //! - control_rows-3. A plan that runs on demand does nothing before its reader asks for rows; its
 //!   tables are those of the moment at which it was planned. A cursor that is never read costs a
-//!   plan.
+//!   plan, which is charged to it (running_queries-5), and a cancel drops the plan at once.
 
 use std::mem;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -152,7 +152,7 @@ pub(crate) fn run_on_demand(
     let schema = plan.schema();
     // Until its reader comes (control-3).
     stop.begin_wait();
-    let work = Work::Planned { plan, context, took };
+    let work = Work::Spawned(Running::on_demand(Planned { plan, context, took }, stop));
     Box::pin(Rows { schema, stop: Arc::clone(stop), work, held: None })
 }
 
@@ -219,6 +219,43 @@ impl Stream for Timed {
     }
 }
 
+/// A plan whose reader has not come (control_rows-3).
+struct Planned {
+    plan: Arc<dyn ExecutionPlan>,
+    context: Arc<TaskContext>,
+    took: Option<OnComplete>,
+}
+
+impl Planned {
+    fn start(self) -> PlanResult<Timed> {
+        let Planned { plan, context, took } = self;
+        let memory = Arc::clone(context.memory_pool());
+        Ok(Timed::new(execute_stream(plan, context)?, memory, took))
+    }
+}
+
+/// Keeps a plan until its reader asks for rows, and sends them; a cancel drops the plan
+/// (control_rows-3).
+async fn wait_for_reader(
+    planned: Planned,
+    asked: oneshot::Receiver<()>,
+    sender: mpsc::Sender<PlanResult<Batch>>,
+    stop: Arc<CancelState>,
+) {
+    let is_asked = tokio::select! {
+        biased;
+        () = stop.canceled() => false,
+        asked = asked => asked.is_ok(),
+    };
+    if !is_asked {
+        return end(planned, &sender, &stop).await;
+    }
+    match planned.start() {
+        Ok(stream) => hand_over(stream, sender, stop, Reader::Client).await,
+        Err(error) => drop(sender.send(Err(error)).await),
+    }
+}
+
 /// Sends the batches of a stream, until the receiver is dropped.
 async fn hand_over(
     mut stream: Timed,
@@ -279,8 +316,8 @@ async fn place<'s>(
 }
 
 /// Ends the work now (control_rows-1); its reader learns of it when it comes.
-async fn end(stream: Timed, sender: &mpsc::Sender<PlanResult<Batch>>, stop: &CancelState) {
-    drop(stream);
+async fn end<T>(work: T, sender: &mpsc::Sender<PlanResult<Batch>>, stop: &CancelState) {
+    drop(work);
     let reason = stop.reason().unwrap_or(CancelReason::Requested);
     let _ = sender.send(Err(Error::from(reason).into())).await;
 }
@@ -292,6 +329,9 @@ struct Running {
     task: SpawnedTask<()>,
     /// Rings when the statement is not to go on.
     alarm: Alarm,
+    /// Tells a task that works on demand that its reader has come; `None` once it has
+    /// (control_rows-3).
+    request: Option<oneshot::Sender<()>>,
 }
 
 type Alarm = Pin<Box<dyn Future<Output = CancelReason> + Send>>;
@@ -301,8 +341,26 @@ impl Running {
     fn start(stream: Timed, stop: &Arc<CancelState>, reader: Reader) -> Running {
         let (sender, batches) = mpsc::channel(BATCHES_WAITING);
         let task = SpawnedTask::spawn(hand_over(stream, sender, Arc::clone(stop), reader));
+        Running::of(task, batches, stop)
+    }
+
+    /// The same for a plan that waits for its reader (control_rows-3).
+    fn on_demand(planned: Planned, stop: &Arc<CancelState>) -> Running {
+        let (sender, batches) = mpsc::channel(BATCHES_WAITING);
+        let (request, asked) = oneshot::channel();
+        let work = wait_for_reader(planned, asked, sender, Arc::clone(stop));
+        let running = Running::of(SpawnedTask::spawn(work), batches, stop);
+        Running { request: Some(request), ..running }
+    }
+
+    fn of(
+        task: SpawnedTask<()>,
+        batches: mpsc::Receiver<PlanResult<Batch>>,
+        stop: &Arc<CancelState>,
+    ) -> Running {
         let ended = Arc::clone(stop);
-        Running { batches, task, alarm: Box::pin(async move { ended.ended().await }) }
+        let alarm: Alarm = Box::pin(async move { ended.ended().await });
+        Running { batches, task, alarm, request: None }
     }
 
     fn poll_batch(&mut self, context: &mut Context<'_>) -> Poll<Option<PlanResult<Batch>>> {
@@ -324,8 +382,6 @@ impl Running {
 
 /// The thread or task that works on rows.
 enum Work {
-    /// None yet: its reader has not come (control_rows-3).
-    Planned { plan: Arc<dyn ExecutionPlan>, context: Arc<TaskContext>, took: Option<OnComplete> },
     /// The reader's thread.
     Inline { stream: Timed, threads: Handle },
     /// A task of its own.
@@ -345,28 +401,22 @@ struct Rows {
 
 impl Rows {
     /// Begins work that was put off (control_rows-3).
-    fn start_planned(&mut self) -> PlanResult<()> {
-        if !matches!(self.work, Work::Planned { .. }) {
-            return Ok(());
+    fn request(&mut self) {
+        if let Work::Spawned(running) = &mut self.work
+            && let Some(request) = running.request.take()
+        {
+            self.stop.end_wait();
+            // A task that has ended was cancelled, and has said so.
+            let _ = request.send(());
         }
-        let Work::Planned { plan, context, took } = mem::replace(&mut self.work, Work::Over) else {
-            unreachable!("matched above")
-        };
-        self.stop.end_wait();
-        let memory = Arc::clone(context.memory_pool());
-        let stream = Timed::new(execute_stream(plan, context)?, memory, took);
-        self.work = Work::Spawned(Running::start(stream, &self.stop, Reader::Client));
-        Ok(())
     }
 
     fn poll_batch(&mut self, context: &mut Context<'_>) -> Poll<Option<PlanResult<Batch>>> {
-        if let Err(error) = self.start_planned() {
-            return Poll::Ready(Some(Err(error)));
-        }
+        self.request();
         let Work::Inline { stream, threads } = &mut self.work else {
             return match &mut self.work {
                 Work::Spawned(running) => running.poll_batch(context),
-                Work::Planned { .. } | Work::Inline { .. } | Work::Over => Poll::Ready(None),
+                Work::Inline { .. } | Work::Over => Poll::Ready(None),
             };
         };
         let threads = threads.clone();
@@ -671,6 +721,24 @@ mod tests {
         drop(rows);
         yield_often().await;
         assert_eq!(Arc::strong_count(&given), 1, "control-1");
+    }
+
+    // A cancelled cursor kept its plan until its client asked for rows, or was found to be idle.
+    #[tokio::test(flavor = "current_thread")]
+    async fn a_cancel_drops_a_plan_whose_reader_never_comes() {
+        let given = Arc::new(AtomicU64::new(0));
+        let plan = Arc::new(CoalescePartitionsExec::new(Arc::new(Endless::new(&given))));
+        let stop = Arc::new(CancelState::new(Timeout::Never));
+        let plan = with_cancel_checks(plan, &stop).unwrap();
+        let mut rows = run_on_demand(plan, Arc::default(), &stop, None);
+        yield_often().await;
+        assert!(1 < Arc::strong_count(&given), "the plan waits");
+        stop.cancel();
+        yield_often().await;
+        assert_eq!(Arc::strong_count(&given), 1, "control_rows-3");
+        let error = Error::from(rows.next().await.unwrap().expect_err("it was cancelled"));
+        assert_eq!(error.to_string(), "query cancelled by user");
+        assert!(rows.next().await.is_none());
     }
 
     async fn yield_often() {

@@ -24,6 +24,10 @@ use crate::error::{Error, Result};
 use crate::plan::{CachedQuery, Parameter, PlanKey, PlannedQuery};
 use crate::session::{Session, StatementOptions};
 
+/// The least size of a plan that is charged to its statement: smaller ones are part of a
+/// connection, and their queries take some microseconds.
+const CHARGED_PLAN_BYTES: usize = 64 << 10;
+
 /// The answer of a cached query.
 pub struct CachedAnswer {
     /// The names and types of the columns.
@@ -106,6 +110,9 @@ impl Engine {
         let context = self.quick_context(&begun);
         let Begun { stop, listing, .. } = begun;
         let plan = with_cancel_checks(Arc::clone(&planned.plan), &stop)?;
+        if CHARGED_PLAN_BYTES <= cached.plan_bytes() {
+            listing.charge_plan(cached.plan_bytes())?;
+        }
         listing.runs(&plan);
         let on_complete =
             self.time_recorder(&planned, start.elapsed()).expect("its plan is cached");

@@ -273,6 +273,11 @@ impl CachedQuery {
         self.has_template() && self.plan.is_quick.load(Relaxed)
     }
 
+    /// Returns about the bytes of its plan.
+    pub(crate) fn plan_bytes(&self) -> usize {
+        self.plan.bytes
+    }
+
     /// Returns true if its physical plan is made of a template.
     pub(super) fn has_template(&self) -> bool {
         self.plan.template.is_some()

@@ -5,6 +5,10 @@
 
 #![cfg(test)]
 
+use std::alloc::System;
+
+use tidegate_platform::CountingAllocator;
+
 mod fixture;
 mod statements;
 mod ddl;
@@ -22,3 +26,7 @@ mod merge;
 mod pushdown;
 mod timeseries;
 mod random_queries;
+
+/// Counts for groups of threads, as that of the program does.
+#[global_allocator]
+static ALLOCATOR: CountingAllocator<System> = CountingAllocator(System);

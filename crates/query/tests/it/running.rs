@@ -1,16 +1,19 @@
 //! Running statements, as other sessions list and cancel them.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures::TryStreamExt;
+use tidegate_model::ByteCount;
+use tidegate_platform::HeapGroup;
 use tidegate_query::{
-    Answer, CancelHandle, Condition, Engine, Error, Origin, Role, Session, StatementOptions,
-    Timeout,
+    Answer, CancelHandle, Condition, Engine, EngineOptions, Error, Origin, Role, STACK_BYTES,
+    Session, StatementOptions, Timeout,
 };
-use tokio::runtime::Handle;
+use tokio::runtime::{Builder, Handle};
 
-use crate::fixture::{Output, TestDatabase, TestError, on_runtime, taken};
+use crate::fixture::{Output, TestDatabase, TestError, engine_options, on_runtime, taken};
 
 /// Statements that would run for hours; `random()` keeps their plans out of the plan cache.
 const ENDLESS: [&str; 6] = [
@@ -360,5 +363,92 @@ fn ddl_that_was_cancelled_before_it_began_does_not_begin() {
         assert_eq!(error.condition(), Condition::QueryCanceled, "{error}");
         test.output(sql).await?;
         Ok::<(), TestError>(())
+    });
+}
+
+/// Runs a test beside threads whose heap is counted together, as that of a lane of the server is.
+#[track_caller]
+fn beside_counted_threads(work: impl Future<Output = Result<(), TestError>>) {
+    let group = Arc::new(HeapGroup::default());
+    let runtime = Builder::new_multi_thread()
+        .worker_threads(2)
+        .thread_stack_size(STACK_BYTES)
+        .on_thread_start(move || group.enter())
+        .on_thread_stop(HeapGroup::leave)
+        .enable_time()
+        .build()
+        .expect("a runtime starts");
+    if let Err(error) = runtime.block_on(work) {
+        panic!("{error}");
+    }
+}
+
+/// Opens a cursor on the counted threads; it is never read.
+async fn open_cursor(engine: &Arc<Engine>, sql: String, user: &str) -> Result<Answer, Error> {
+    let (engine, options) = (Arc::clone(engine), options(user, Role::Reader));
+    let opening = tokio::spawn(async move { engine.open_cursor(&sql, &[], &options).await });
+    opening.await.expect("it does not panic")
+}
+
+/// Cursors that were never read kept plans that no limit counted: a call of forty bytes that is
+/// folded made 250 KB, and a literal of 60 KB more than a megabyte. Those of one reader took twice
+/// the memory limit of the process.
+#[test]
+fn the_plans_of_idle_cursors_are_memory_of_their_user() {
+    beside_counted_threads(async {
+        let (memory_max, statement_memory_max) = (ByteCount(8 << 20), ByteCount(4 << 20));
+        let options = EngineOptions { memory_max, statement_memory_max, ..engine_options() };
+        let test = TestDatabase::with(options)?;
+        let engine = test.engine();
+        let literal = format!("'{}'", "x".repeat(60_000));
+        for (value, count_max) in [("repeat('x', 65000)", 100), (literal.as_str(), 40)] {
+            let sql =
+                |number: usize| format!("SELECT {value} || '{number}' AS v FROM long_sequence(9)");
+            let mut open = Vec::new();
+            let error = loop {
+                match open_cursor(engine, sql(open.len()), "ann").await {
+                    Ok(answer) => open.push(answer),
+                    Err(error) => break error,
+                }
+                assert!(open.len() < count_max, "running_queries-5: their plans are counted");
+            };
+            assert_eq!(error.condition(), Condition::OutOfMemory, "running_queries-5: {error}");
+            assert!(error.to_string().contains("QueryPlan"), "running_queries-5: {error}");
+            assert!(!open.is_empty(), "one of them has room");
+            drop(open_cursor(engine, "SELECT x FROM long_sequence(9)".to_owned(), "bob").await?);
+            drop(open);
+            drop(open_cursor(engine, sql(0), "ann").await?);
+        }
+        Ok(())
+    });
+}
+
+/// Cursors of the same threads counted the plans of all later ones: the end of one was to make up
+/// for an excess of ninety megabytes, and gave back a quarter of one. A cancelled cursor kept its
+/// plan until its client came.
+#[test]
+fn a_cursor_counts_no_plans_of_later_ones_and_a_cancel_frees_its_own() {
+    beside_counted_threads(async {
+        let test = TestDatabase::new()?;
+        let engine = test.engine();
+        let (count, mut open) = (12, Vec::new());
+        for number in 0..count {
+            let value = "x".repeat(60_000);
+            let sql = format!("SELECT '{value}' || '{number}' AS v FROM long_sequence(9)");
+            open.push(open_cursor(engine, sql, "ann").await?);
+        }
+        let held = "SELECT sum(memory_bytes)::BIGINT FROM query_activity() WHERE username = 'ann'";
+        let all: u64 = test.rows(held).await?[0][0].parse().expect("a number");
+        let mut ended = HashSet::new();
+        for _ in 0..count {
+            let (id, bytes) = engine.end_largest(ByteCount(1 << 20)).expect("one goes on");
+            assert!(bytes.0 < all / 2, "running_queries-4: {bytes} of {all}");
+            assert!(ended.insert(id), "each is ended once");
+        }
+        let freed = "SELECT count(*) FROM query_activity() \
+                     WHERE state = 'cancelled' AND memory_bytes = 0";
+        assert_eq!(test.rows(freed).await?, [[count.to_string()]], "running_queries-5");
+        drop(open);
+        Ok(())
     });
 }

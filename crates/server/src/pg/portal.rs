@@ -14,7 +14,8 @@
 //!   and delay no other connection.
 //! - portal-5. A statement that is cancelled while its client requests no rows keeps none of them.
 //! - portal-6. The query of a cursor reads the tables as they are at its DECLARE, and computes no
-//!   row before the first FETCH: until then it has no permit.
+//!   row before the first FETCH: until then it has no permit, and its plan is memory of its user
+//!   (running_queries-5).
 
 use std::fmt;
 use std::sync::Arc;

@@ -7,7 +7,15 @@
 
 #![cfg(test)]
 
+use std::alloc::System;
+
+use tidegate_platform::CountingAllocator;
+
 mod fixture;
 mod http;
 mod pg;
 mod users;
+
+/// Counts for the lanes of the servers, as that of the program does.
+#[global_allocator]
+static ALLOCATOR: CountingAllocator<System> = CountingAllocator(System);

@@ -124,8 +124,9 @@ impl Connection {
     /// (portal-3).
     pub(super) async fn start_known(&mut self, order: &Order) -> Result<Option<Rows>, Stopped> {
         let services = Arc::clone(&self.services);
-        // Its text and its values would be read on this thread (connection-5).
-        if order.is_large {
+        // Its text and its values would be read on this thread (connection-5). The plan of a cursor
+        // is counted by the threads of a lane (portal-6).
+        if order.is_large || order.is_cursor {
             return Ok(None);
         }
         let claimant = Claimant::of(&self.session);

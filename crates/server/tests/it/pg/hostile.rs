@@ -518,3 +518,47 @@ fn values_of_parameters_are_paid_before_they_are_planned() {
     });
     server.stop();
 }
+
+// The plans of cursors that were never read were counted nowhere: a thousand cursors of one reader
+// took twice the memory limit of the server.
+#[test]
+fn cursors_that_are_never_read_have_the_memory_of_their_user() {
+    let world = World::new();
+    // 8 MiB for queries.
+    let keys = [SECRET, "memory.limit=4GiB", "memory.ingest_limit=4088MiB"];
+    let server = Server::start_with(&world, &keys);
+    world.add_user("ann", Role::Reader, "hers");
+    block_on(async {
+        let admin = connect(&server).await;
+        let ann = connect_as(&server, "user=ann password=hers dbname=test").await.unwrap().client;
+        let declare = |number: usize| {
+            format!(
+                "DECLARE c{number} CURSOR FOR \
+                 SELECT repeat('x', 60000) || '{number}' AS v FROM long_sequence(9)"
+            )
+        };
+        ann.simple_query("BEGIN").await.unwrap();
+        let mut count = 0;
+        let error = loop {
+            match ann.simple_query(&declare(count)).await {
+                Ok(_) => count += 1,
+                Err(error) => break error,
+            }
+            assert!(count < 100, "running_queries-5");
+        };
+        assert_eq!(error.code(), Some(&SqlState::OUT_OF_MEMORY), "running_queries-5: {error}");
+        assert!(0 < count, "one of them has room");
+        assert_eq!(rows(&admin, "SELECT 40 + 2").await, ["42"], "memory-4");
+        ann.simple_query("ROLLBACK").await.unwrap();
+        // The threads of the cursors drop them.
+        let left = "SELECT count(*) FROM query_activity() WHERE username = 'ann'";
+        let mut looks = 0;
+        while rows(&admin, left).await != ["0"] {
+            looks += 1;
+            assert!(looks < 10_000, "its cursors are closed");
+        }
+        ann.simple_query(&format!("BEGIN; {}", declare(0))).await.unwrap();
+        assert_eq!(rows(&ann, "FETCH ALL FROM c0").await.len(), 9, "running_queries-5");
+    });
+    server.stop();
+}
