@@ -7,8 +7,10 @@
 //! The caller numbers the groups densely. A zone is the number of rows whose values stay in the
 //! nearest cache. `merge` joins the states of several workers.
 //!
-//! - Sums of integers wrap. Sums of floats are taken in lanes, so their last digits depend on
-//!   how the rows were divided into batches.
+//! - Sums of integers wrap, but those for means (`SumExact`) do not. Sums of floats are taken in
+//!   lanes, so their last digits depend on how the rows were divided into batches.
+//! - aggregate-2. An exact sum is added up in 64 bits as long as no group can overflow, whatever
+//!   its rows are; it is then carried to 128 bits.
 //! - NULL is not counted, except by `First` and `Last` without `ignores_nulls`.
 //! - aggregate-1. `First` and `Last` go by positions, which are unique and ascend with the rows of
 //!   the table: the result does not depend on which worker saw which rows.
@@ -23,14 +25,21 @@ pub use values::{ZoneRows, ZoneValues, float_of_key, key_of_float};
 
 /// Lanes in which sums of floats are taken.
 const LANES: usize = 8;
+/// The maximal sum of magnitudes of a batch that is added up in 64 bits. All groups are carried at
+/// most once in 128 such batches.
+const BATCH_REACH_MAX: u64 = 1 << 56;
+/// The maximal sum of magnitudes that fits 64 bits (aggregate-2).
+const REACH_MAX: u64 = i64::MAX.cast_unsigned();
 
 /// The aggregate function of the values of a group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AggregateKind {
     /// The number of values.
     Count,
-    /// The sum of integers.
+    /// The sum of integers, in 64 bits.
     SumIntegers,
+    /// The sum of integers, in 128 bits.
+    SumExact,
     /// The sum of floats.
     SumFloats,
     /// The minimum of integers.
@@ -61,6 +70,7 @@ impl AggregateKind {
         match self {
             AggregateKind::Count | AggregateKind::SumFloats => None,
             AggregateKind::SumIntegers
+            | AggregateKind::SumExact
             | AggregateKind::First { .. }
             | AggregateKind::Last { .. } => Some(0),
             AggregateKind::Min => Some(i64::MAX),
@@ -109,6 +119,10 @@ pub struct Accumulator {
     /// Sums, minima or maxima, or the values of first or last rows.
     integers: Vec<i64>,
     floats: Vec<f64>,
+    /// The parts of exact sums that were carried. Empty until the first carry.
+    carried: Vec<i128>,
+    /// The maximal magnitude of the `integers` of exact sums (aggregate-2).
+    reach: u64,
     /// The number of NULL rows of each group; for `First` and `Last`, 1 if the row is NULL. Empty
     /// until the first NULL row.
     nulls: Vec<u64>,
@@ -126,6 +140,8 @@ impl Accumulator {
             groups,
             integers: start.map(|start| vec![start; groups]).unwrap_or_default(),
             floats: if kind == AggregateKind::SumFloats { vec![0.0; groups] } else { Vec::new() },
+            carried: Vec::new(),
+            reach: 0,
             nulls: Vec::new(),
             positions: if kind.goes_by_position() { vec![0; groups] } else { Vec::new() },
         }
@@ -155,20 +171,27 @@ impl Accumulator {
             + self.floats.capacity()
             + self.nulls.capacity()
             + self.positions.capacity();
-        words * size_of::<u64>()
+        words * size_of::<u64>() + self.carried.capacity() * size_of::<i128>()
     }
 
-    /// The maximum number of bytes that a group takes.
+    /// The maximum number of bytes that a group takes, without those that were carried.
     #[must_use]
     pub fn group_bytes(kind: AggregateKind) -> usize {
         match kind {
             AggregateKind::Count => 8,
             AggregateKind::SumIntegers
+            | AggregateKind::SumExact
             | AggregateKind::SumFloats
             | AggregateKind::Min
             | AggregateKind::Max => 16,
             AggregateKind::First { .. } | AggregateKind::Last { .. } => 24,
         }
+    }
+
+    /// The number of bytes that a group takes besides if sums are carried.
+    #[must_use]
+    pub fn carried_bytes(kind: AggregateKind) -> usize {
+        if kind == AggregateKind::SumExact { size_of::<i128>() } else { 0 }
     }
 
     /// Adds the rows of a batch; `nulls` has the rows of the batch that are NULL, ascending.
@@ -193,6 +216,10 @@ impl Accumulator {
                     sum_integers,
                 );
             }
+            (AggregateKind::SumExact, Values::Integers(values)) => {
+                set(values, nulls, 0);
+                self.add_exact(batch.groups, values);
+            }
             (AggregateKind::SumFloats, Values::Floats(values)) => {
                 set(values, nulls, 0.0);
                 fold_into(&mut self.floats, batch.groups, values, |a, b| a + b, sum_floats);
@@ -206,6 +233,64 @@ impl Accumulator {
                 fold_into(&mut self.integers, batch.groups, values, i64::max, greatest);
             }
             (kind, values) => panic!("{kind:?} of {values:?}"),
+        }
+    }
+
+    fn add_exact(&mut self, groups: GroupIndices<'_>, values: &[i64]) {
+        if self.has_room(magnitude_max(values), values.len()) {
+            let states = &mut self.integers;
+            fold_into(states, groups, values, i64::wrapping_add, sum_integers);
+            return;
+        }
+        let carried = self.carried_sums();
+        match groups {
+            GroupIndices::Same(group) => {
+                carried[group] += values.iter().copied().map(i128::from).sum::<i128>();
+            }
+            GroupIndices::Each(groups) => {
+                assert_eq!(groups.len(), values.len(), "a group a row");
+                for (&group, &value) in groups.iter().zip(values) {
+                    carried[group as usize] += i128::from(value);
+                }
+            }
+        }
+    }
+
+    /// Returns true if so many values of at most this magnitude can be added in 64 bits, for which
+    /// it makes room (aggregate-2).
+    fn has_room(&mut self, magnitude: u64, values: usize) -> bool {
+        let reach = magnitude.checked_mul(values as u64);
+        let Some(reach) = reach.filter(|&reach| reach <= BATCH_REACH_MAX) else { return false };
+        if self.reach > REACH_MAX - reach {
+            self.carry();
+        }
+        self.reach += reach;
+        true
+    }
+
+    /// Moves the sums of all groups to 128 bits.
+    fn carry(&mut self) {
+        self.carried.resize(self.groups, 0);
+        for (carried, sum) in self.carried.iter_mut().zip(&mut self.integers) {
+            *carried += i128::from(std::mem::take(sum));
+        }
+        self.reach = 0;
+    }
+
+    fn carried_sums(&mut self) -> &mut [i128] {
+        self.carried.resize(self.groups, 0);
+        &mut self.carried
+    }
+
+    /// Adds the exact sums of another worker.
+    fn merge_exact(&mut self, other: &Accumulator) {
+        if self.reach > REACH_MAX - other.reach {
+            self.carry();
+        }
+        self.reach += other.reach;
+        join(&mut self.integers, &other.integers, i64::wrapping_add);
+        if !other.carried.is_empty() {
+            join(self.carried_sums(), &other.carried, |a, b| a + b);
         }
     }
 
@@ -291,6 +376,7 @@ impl Accumulator {
         match self.kind {
             AggregateKind::Min => join(&mut self.integers, &other.integers, i64::min),
             AggregateKind::Max => join(&mut self.integers, &other.integers, i64::max),
+            AggregateKind::SumExact => self.merge_exact(other),
             _ => join(&mut self.integers, &other.integers, i64::wrapping_add),
         }
     }
@@ -333,7 +419,26 @@ impl Accumulator {
             AggregateKind::SumIntegers => {
                 merge_into(integers, groups, &other.integers[from..], i64::wrapping_add);
             }
+            AggregateKind::SumExact => self.merge_exact_groups(groups, other, from),
             AggregateKind::Count | AggregateKind::First { .. } | AggregateKind::Last { .. } => {}
+        }
+    }
+
+    /// Adds exact sums of another worker, of which all together are within its reach.
+    fn merge_exact_groups(&mut self, groups: &[u32], other: &Accumulator, from: usize) {
+        if self.reach <= REACH_MAX - other.reach {
+            self.reach += other.reach;
+            let sums = &other.integers[from..];
+            merge_into(&mut self.integers, groups, sums, i64::wrapping_add);
+        } else {
+            let carried = self.carried_sums();
+            for (&group, &sum) in groups.iter().zip(&other.integers[from..]) {
+                carried[group as usize] += i128::from(sum);
+            }
+        }
+        if !other.carried.is_empty() {
+            let start = from.min(other.carried.len());
+            merge_into(self.carried_sums(), groups, &other.carried[start..], |a, b| a + b);
         }
     }
 
@@ -348,11 +453,18 @@ impl Accumulator {
             true => Vec::new(),
             false => nulls.map(Option::unwrap_or_default).collect(),
         };
+        let carried = groups.iter().map(|&group| self.carried.get(group as usize).copied());
+        let carried = match self.carried.is_empty() {
+            true => Vec::new(),
+            false => carried.map(Option::unwrap_or_default).collect(),
+        };
         Accumulator {
             kind: self.kind,
             groups: groups.len(),
             integers: gathered(&self.integers, groups),
             floats: gathered(&self.floats, groups),
+            carried,
+            reach: self.reach,
             nulls,
             positions: gathered(&self.positions, groups),
         }
@@ -363,6 +475,8 @@ impl Accumulator {
         self.groups = 0;
         self.integers.clear();
         self.floats.clear();
+        self.carried.clear();
+        self.reach = 0;
         self.nulls.clear();
         self.positions.clear();
     }
@@ -381,6 +495,13 @@ impl Accumulator {
             None => self.count(group, rows) > 0,
         };
         has_value.then(|| self.integers[group])
+    }
+
+    /// The exact sum of a group; `None` if no row had a value.
+    #[must_use]
+    pub fn exact_sum(&self, group: usize, rows: u64) -> Option<i128> {
+        let carried = self.carried.get(group).copied().unwrap_or(0);
+        (self.count(group, rows) > 0).then(|| carried + i128::from(self.integers[group]))
     }
 
     /// The float result of a group; `None` if no row had a value.
@@ -446,6 +567,14 @@ fn sum_integers(values: &[i64]) -> i64 {
     values.iter().fold(0, |sum, &value| sum.wrapping_add(value))
 }
 
+/// Returns a number that is at least as large as the magnitude of each value, and at most about
+/// twice as large as the largest.
+fn magnitude_max(values: &[i64]) -> u64 {
+    // The bits that are not copies of the sign.
+    let bits = values.iter().fold(0, |bits, &value| bits | (value ^ (value >> 63)));
+    bits.cast_unsigned() + 1
+}
+
 fn sum_floats(values: &[f64]) -> f64 {
     let (lanes, rest) = values.as_chunks::<LANES>();
     let mut sums = [0.0; LANES];
@@ -488,7 +617,7 @@ mod tests {
     fn expected(kind: AggregateKind, values: &[Option<i64>]) -> Option<i64> {
         let mut there = values.iter().copied().flatten();
         match kind {
-            AggregateKind::Count | AggregateKind::SumFloats => None,
+            AggregateKind::Count | AggregateKind::SumFloats | AggregateKind::SumExact => None,
             AggregateKind::SumIntegers => there.reduce(i64::wrapping_add),
             AggregateKind::Min => there.min(),
             AggregateKind::Max => there.max(),
@@ -515,6 +644,45 @@ mod tests {
         for accumulator in accumulators {
             let mut values: Vec<i64> = rows.iter().map(|(_, value)| value.unwrap_or(-77)).collect();
             accumulator.add(&batch, Values::Integers(&mut values), &nulls);
+        }
+    }
+
+    #[test]
+    fn exact_sums_do_not_overflow() {
+        const BATCHES: usize = 600;
+        for (value, is_one) in [1, -7, 1 << 50, -(1 << 50), i64::MAX, i64::MIN]
+            .into_iter()
+            .flat_map(|value| [(value, false), (value, true)])
+        {
+            let rows: Rows =
+                (0..40).map(|row| (row % GROUPS, (row % 9 > 0).then_some(value))).collect();
+            let worker = || [Accumulator::new(AggregateKind::SumExact, GROUPS as usize)];
+            let mut workers = [worker(), worker()];
+            for turn in 0..BATCHES {
+                batch_into(&mut workers[turn % 2], &rows, 0, is_one);
+            }
+            let [[mut joined], [other]] = workers;
+            let all: Vec<u32> = (0..GROUPS).collect();
+            let mut grown = Accumulator::new(AggregateKind::SumExact, 0);
+            grown.grow(GROUPS as usize);
+            for part in [&joined, &other] {
+                grown.merge_groups(&all[..2], part, 0);
+                grown.merge_groups(&all[2..], part, 2);
+            }
+            let gathered = grown.gathered(&all);
+            joined.merge(&other);
+            for group in 0..GROUPS {
+                let of_group = |of: u32| if is_one { group == 0 } else { of == group };
+                let values: Vec<Option<i64>> =
+                    rows.iter().filter(|row| of_group(row.0)).map(|row| row.1).collect();
+                let there = values.iter().flatten().count();
+                let expected = i128::from(value) * (there * BATCHES) as i128;
+                let expected = (there > 0).then_some(expected);
+                for sums in [&joined, &grown, &gathered] {
+                    let given = sums.exact_sum(group as usize, (values.len() * BATCHES) as u64);
+                    assert_eq!(given, expected, "aggregate-2: {value}");
+                }
+            }
         }
     }
 

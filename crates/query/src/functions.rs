@@ -32,6 +32,7 @@ mod rounded;
 mod sliding;
 mod wide_sums;
 mod rounded_means;
+mod exact_means;
 mod joined;
 mod interval_average;
 mod ignored_nulls;
@@ -58,6 +59,7 @@ use crate::types::date_assignment::whole_day;
 use crate::types::literal::integer_of;
 
 pub(crate) use bounded::{Stage, bound_functions_of, bounded, check_window};
+pub(crate) use exact_means::exact_mean;
 pub(crate) use float_bounds::of_floats;
 pub(crate) use ignored_nulls::ignoring_nulls;
 pub(crate) use interval_average::plain_average;

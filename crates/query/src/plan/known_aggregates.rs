@@ -9,7 +9,8 @@ use datafusion::logical_expr::{AggregateUDF, Expr, ExprSchemable, WindowFunction
 use tidegate_model::ColumnType;
 
 use crate::functions::{
-    ignoring_nulls, moving, moving_texts, of_floats, plain_average, rounded_mean, untyped, wide_sum,
+    exact_mean, ignoring_nulls, moving, moving_texts, of_floats, plain_average, rounded_mean,
+    untyped, wide_sum,
 };
 use crate::types::expression_type::type_in;
 use crate::types::intervals;
@@ -29,7 +30,8 @@ pub(super) fn known_aggregate(
     let Some(plain) = untyped(func) else {
         let of = args.first().and_then(|arg| arg.get_type(schema).ok());
         let wide = of.as_ref().filter(|_| !is_distinct).and_then(|ty| wide_sum(func, ty));
-        let mean = || of.as_ref().and_then(|ty| rounded_mean(func, ty));
+        let mean =
+            || of.as_ref().and_then(|ty| rounded_mean(func, ty).or_else(|| exact_mean(func, ty)));
         return wide.or_else(mean).or(average);
     };
     match args.first().and_then(|arg| type_in(arg, schema)) {

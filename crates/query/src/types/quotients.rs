@@ -1,5 +1,5 @@
-//! Quotients of decimals, rounded half away from zero as those of PostgreSQL. Those of Arrow are
-//! cut.
+//! Quotients of decimals, rounded half away from zero as those of PostgreSQL, where those of Arrow
+//! are cut; and quotients of integers as doubles.
 
 use datafusion::arrow::array::{ArrayRef, ArrowNativeTypeOp, AsArray, PrimitiveArray};
 use datafusion::arrow::compute::try_binary;
@@ -23,6 +23,22 @@ pub(crate) fn rounded_quotient<T: ArrowNativeTypeOp>(
         true => whole.add_checked(T::ONE),
         false => whole.sub_checked(T::ONE),
     }
+}
+
+/// Returns the double that is nearest to the quotient of a sum and a count that is not 0.
+pub(crate) fn double_quotient(sum: i128, count: u64) -> f64 {
+    /// The integers that are all doubles too.
+    const EXACT: u64 = 1 << f64::MANTISSA_DIGITS;
+    let magnitude = sum.unsigned_abs();
+    if sum == 0 || (magnitude <= u128::from(EXACT) && count <= EXACT) {
+        return sum as f64 / count as f64;
+    }
+    // The quotient has 63 bits or more, the last of which stands for all that follow.
+    let shift = magnitude.leading_zeros();
+    let (dividend, divisor) = (magnitude << shift, u128::from(count));
+    let digits = (dividend / divisor) | u128::from(!dividend.is_multiple_of(divisor));
+    let quotient = digits as f64 / 2_f64.powi(shift.cast_signed());
+    if sum < 0 { -quotient } else { quotient }
 }
 
 /// Returns the digits of the quotients of two columns of decimals, which have this scale.
@@ -53,6 +69,25 @@ mod tests {
         assert_eq!(rounded_quotient(dividend, divisor).unwrap(), expected);
         let wide = rounded_quotient(i256::from_i128(dividend), i256::from_i128(divisor));
         assert_eq!(wide.unwrap(), i256::from_i128(expected));
+    }
+
+    #[test]
+    fn doubles_are_the_nearest_quotients() {
+        for (sum, count, expected) in [
+            (11, 8, 1.375),
+            (-1, 3, -1.0 / 3.0),
+            (0, 7, 0.0),
+            ((1 << 53) + 1, 1, 9_007_199_254_740_992.0),
+            ((1 << 53) + 3, 1, 9_007_199_254_740_996.0),
+            (3 * ((1 << 53) + 1) + 1, 3, 9_007_199_254_740_994.0),
+            // A sum that is rounded before it is divided has ..344 as its quotient.
+            ((1 << 55) + 68, 3, 12_009_599_006_321_346.0),
+            (i128::from(i64::MIN) * 3, 3, -2_f64.powi(63)),
+            (i128::from(u64::MAX) << 62, u64::MAX, 2_f64.powi(62)),
+            (1 << 60, 1 << 62, 0.25),
+        ] {
+            assert_eq!(double_quotient(sum, count).to_bits(), f64::to_bits(expected), "{sum}");
+        }
     }
 
     #[test]

@@ -90,6 +90,7 @@ pub(super) fn chosen(plan: &PushedAggregate, parts: &[Part], top: Top) -> Vec<Ve
             Output::Rows
             | Output::Sum(_)
             | Output::Mean(_)
+            | Output::ExactMean { .. }
             | Output::Bound(..)
             | Output::Positioned(..) => rows,
         };

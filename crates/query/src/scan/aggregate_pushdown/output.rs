@@ -16,6 +16,7 @@ use super::plan::{Output, PushedAggregate};
 use super::states::States;
 use crate::scan::aggregate_pushdown::integers::{exact, from_integers};
 use crate::types::float_order::one_zero_and_nan;
+use crate::types::quotients::double_quotient;
 
 /// Returns the slots that have rows, in the order of the first key that is a bucket of time.
 /// Without keys there is one, even without rows.
@@ -118,6 +119,14 @@ pub(super) fn values(
         Output::Mean(fold) => {
             let means = each(*fold).map(|(of, slot, rows)| {
                 of.float(slot, rows).map(|sum| sum / of.count(slot, rows) as f64)
+            });
+            Ok(Arc::new(means.collect::<Float64Array>()))
+        }
+        &Output::ExactMean { fold, is_flipped } => {
+            let means = each(fold).map(|(of, slot, rows)| {
+                let count = of.count(slot, rows);
+                let less = if is_flipped { i128::from(count) << 63 } else { 0 };
+                of.exact_sum(slot, rows).map(|sum| double_quotient(sum + less, count))
             });
             Ok(Arc::new(means.collect::<Float64Array>()))
         }

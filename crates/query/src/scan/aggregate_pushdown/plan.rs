@@ -164,8 +164,14 @@ pub(super) enum Output {
     Count(usize),
     /// A sum.
     Sum(usize),
-    /// The sum of values by their number.
+    /// The sum of floats by their number.
     Mean(usize),
+    /// The exact sum of integers by their number.
+    ExactMean {
+        fold: usize,
+        /// True if the values were read with their highest bit flipped, 2^63 less than they are.
+        is_flipped: bool,
+    },
     /// The least or the greatest value of this type of column.
     Bound(usize, ColumnType),
     /// The first or the last one.
@@ -306,12 +312,13 @@ impl PushedAggregate {
         has_grid && !self.outputs.iter().any(is_positioned)
     }
 
-    /// Returns the bytes of the states of a worker, if groups are slots.
+    /// Returns the maximal bytes of the states of a worker, if groups are slots.
     pub(super) fn state_bytes(&self) -> usize {
-        self.slots * self.slot_bytes()
+        let carried = self.folds.iter().map(|&fold| Accumulator::carried_bytes(fold));
+        self.slots * (self.slot_bytes() + carried.sum::<usize>())
     }
 
-    /// Returns the maximal bytes of the states of a group.
+    /// Returns the bytes of the states of a group, without sums that were carried.
     pub(super) fn slot_bytes(&self) -> usize {
         slot_bytes(&self.folds)
     }
@@ -431,6 +438,12 @@ impl Builder<'_> {
                 let (how, fold) = summed(physical, cast.as_ref(), &result)?;
                 Some(Output::Sum(self.fold(column, how, fold)))
             }
+            "avg" if is_exact(physical, cast.as_ref()) => {
+                let is_flipped = physical == Physical::Unsigned(8);
+                let how = if is_flipped { How::Ordered } else { How::Integers };
+                let fold = self.fold(column, how, AggregateKind::SumExact);
+                Some(Output::ExactMean { fold, is_flipped })
+            }
             "avg" if result == DataType::Float64 => {
                 let (how, fold) = summed(physical, cast.as_ref(), &DataType::Float64)?;
                 Some(Output::Mean(self.fold(column, how, fold)))
@@ -476,6 +489,10 @@ impl Builder<'_> {
         match name {
             "count" => Some(Output::Count(self.fold(column, How::Nulls, AggregateKind::Count))),
             "sum" => Some(Output::Sum(self.fold(column, how, sum()?))),
+            "avg" if is_exact(Physical::Signed(4), cast) => {
+                let fold = self.fold(column, how, AggregateKind::SumExact);
+                Some(Output::ExactMean { fold, is_flipped: false })
+            }
             "avg" if *result == DataType::Float64 => {
                 Some(Output::Mean(self.fold(column, how, sum()?)))
             }
@@ -508,6 +525,17 @@ fn length_of(expr: &Arc<dyn PhysicalExpr>) -> Option<(usize, LengthUnit)> {
     Some((text.downcast_ref::<ColumnExpr>()?.index(), unit))
 }
 
+/// Returns true if values are integers, and a cast leaves them as they are.
+fn is_exact(physical: Physical, cast: Option<&DataType>) -> bool {
+    let is_integer = matches!(physical, Physical::Signed(_) | Physical::Unsigned(_));
+    match (physical, cast) {
+        (_, None) => is_integer,
+        (Physical::Signed(_) | Physical::Unsigned(1 | 2 | 4), Some(DataType::Int64))
+        | (Physical::Unsigned(_), Some(DataType::UInt64)) => true,
+        _ => false,
+    }
+}
+
 /// Returns the way to sum numbers to this type, if no value changes by it.
 fn summed(
     physical: Physical,
@@ -516,11 +544,10 @@ fn summed(
 ) -> Option<(How, AggregateKind)> {
     let is_float = matches!(physical, Physical::Float32 | Physical::Float64);
     let is_integer = matches!(physical, Physical::Signed(_) | Physical::Unsigned(_));
-    let fits = match (physical, cast) {
-        (_, None) => true,
-        (Physical::Signed(_) | Physical::Unsigned(1 | 2 | 4), Some(DataType::Int64))
-        | (Physical::Unsigned(_), Some(DataType::UInt64)) => true,
-        (_, Some(cast)) => *cast == DataType::Float64 && (is_float || is_integer),
+    let fits = match cast {
+        None => true,
+        Some(DataType::Float64) => is_float || is_integer,
+        Some(_) => is_exact(physical, cast),
     };
     match to {
         DataType::Float64 if fits && (is_float || cast.is_some()) => {
