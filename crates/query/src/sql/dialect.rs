@@ -12,6 +12,8 @@
 //!   parsing stops when the statement is cancelled: where the parser finds an error within NOT,
 //!   CAST and some others, it tries to read each of them as a name, and so takes twice as long for
 //!   each bracket around it.
+//! - `|/ x` and `||/ x` are calls of `sqrt` and `cbrt`.
+//! - `x ISNULL` and `x NOTNULL` are IS NULL and IS NOT NULL.
 //! - sql_dialect-2. `IS DISTINCT FROM` binds as tightly as `IS NULL`: `a IS DISTINCT FROM b AND c`
 //!   is `(a IS DISTINCT FROM b) AND c`.
 //! - `x IN 'text'`, for a text or a parameter that may be one, is the operator `tidegate.in`, to
@@ -106,6 +108,7 @@ impl Dialect for QueryDialect {
         match &parser.peek_token_ref().token {
             Token::Caret => Some(Ok(POWER)),
             token if is_other_operator(token) => Some(Ok(OTHER)),
+            token if is_isnull(token) => Some(Ok(self.prec_value(Precedence::Is))),
             _ => None,
         }
     }
@@ -132,6 +135,10 @@ impl Dialect for QueryDialect {
             let op = UnaryOperator::BitwiseNot;
             return Some(operand.map(|it| Expr::UnaryOp { op, expr: Box::new(it) }));
         }
+        if let Some(root) = root_function(&parser.peek_token_ref().token) {
+            parser.advance_token();
+            return Some(parser.parse_subexpr(OTHER).map(|operand| call_of(root, [operand])));
+        }
         if !parser.consume_token(&Token::Minus) {
             return None;
         }
@@ -143,6 +150,10 @@ impl Dialect for QueryDialect {
         let op = match &parser.peek_token_ref().token {
             Token::Caret => BinaryOperator::PGExp,
             Token::Sharp => BinaryOperator::PGBitwiseXor,
+            token if is_isnull(token) => {
+                parser.advance_token();
+                return Some(Ok(Expr::IsNull(Box::new(left.clone()))));
+            }
             Token::Word(word) => {
                 return match word.keyword {
                     Keyword::IS => self.parse_distinct(parser, left),
@@ -191,6 +202,7 @@ impl Dialect for QueryDialect {
         supports_multiline_comment_hints,
         supports_named_fn_args_with_assignment_operator,
         supports_nested_comments,
+        supports_notnull_operator,
         supports_parens_around_table_factor,
         supports_partition_by_after_order_by,
         supports_pipe_operator,
@@ -356,6 +368,21 @@ fn is_other_operator(token: &Token) -> bool {
             | Token::QuestionPipe
             | Token::CustomBinaryOperator(_)
     )
+}
+
+/// Returns the function that a prefix operator calls.
+fn root_function(token: &Token) -> Option<&'static str> {
+    match token {
+        Token::PGSquareRoot => Some("sqrt"),
+        Token::PGCubeRoot => Some("cbrt"),
+        _ => None,
+    }
+}
+
+/// Returns true for ISNULL, which is no keyword of the parser.
+fn is_isnull(token: &Token) -> bool {
+    let Token::Word(word) = token else { return false };
+    word.quote_style.is_none() && word.value.eq_ignore_ascii_case("isnull")
 }
 
 /// Returns true at `TRIM(BOTH FROM`, which the parser takes for an error.

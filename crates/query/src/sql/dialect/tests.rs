@@ -43,6 +43,9 @@ fn operators_bind_as_in_postgresql() {
     check("a # b = c", "((a # b) = c)");
     check("a ^ b::INT", "(a ^ b::INT)");
     check("a - -b ^ c", "(a - ((-b) ^ c))");
+    check("a + b ISNULL AND c NOTNULL", "(a + b IS NULL AND c IS NOT NULL)");
+    check("a = b NOTNULL", "a = b IS NOT NULL");
+    check("\"isnull\" isnull", "\"isnull\" IS NULL");
 }
 
 // sqlparser gives each of these operators a strength of its own: `255 >> 4 & 3` was 255, and
