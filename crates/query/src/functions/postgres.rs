@@ -1,5 +1,6 @@
 //! Functions of PostgreSQL that DataFusion lacks or defines differently: `to_char`, `age`,
-//! `make_timestamp`, `time_bucket`, `div`, `width_bucket`, `format` and patterns of SIMILAR TO.
+//! `make_timestamp`, `justify_interval`, `time_bucket`, `div`, `width_bucket`, `format` and
+//! patterns of SIMILAR TO.
 //!
 //! - postgres-1. They return the results of PostgreSQL 15, or an error. Times are TIMESTAMPs, in
 //!   UTC.
@@ -38,6 +39,9 @@ use crate::types::day_lengths::as_intervals;
 
 const PER_DAY: i64 = 86_400_000_000;
 const PER_SECOND: i64 = 1_000_000;
+const NANOS_PER_DAY: i64 = 86_400_000_000_000;
+/// The days of a month of an interval.
+const DAYS_PER_MONTH: i64 = 30;
 /// The `age` of a transaction that is always in the past.
 const FROZEN_AGE: i32 = i32::MAX;
 
@@ -45,10 +49,13 @@ const FROZEN_AGE: i32 = i32::MAX;
 /// query can write.
 pub(crate) const SIMILAR_PATTERN: &str = "similar pattern";
 
-const FUNCTIONS: [(&str, Kind); 7] = [
+const FUNCTIONS: [(&str, Kind); 10] = [
     ("to_char", Kind::ToChar),
     ("age", Kind::Age),
     ("make_timestamp", Kind::MakeTimestamp),
+    ("justify_hours", Kind::JustifyHours),
+    ("justify_days", Kind::JustifyDays),
+    ("justify_interval", Kind::JustifyInterval),
     ("div", Kind::Div),
     ("width_bucket", Kind::WidthBucket),
     ("format", Kind::Format),
@@ -60,6 +67,9 @@ enum Kind {
     ToChar,
     Age,
     MakeTimestamp,
+    JustifyHours,
+    JustifyDays,
+    JustifyInterval,
     Div,
     WidthBucket,
     Format,
@@ -88,6 +98,9 @@ impl Kind {
             Kind::ToChar => (2..=2, "a time or an interval, and a pattern"),
             Kind::Age => (1..=2, "one or two times"),
             Kind::MakeTimestamp => (6..=6, "year, month, day, hour, minute and seconds"),
+            Kind::JustifyHours | Kind::JustifyDays | Kind::JustifyInterval => {
+                (1..=1, "an interval")
+            }
             Kind::Div => (2..=2, "two numbers"),
             Kind::WidthBucket => (4..=4, "a number, two bounds and a count"),
             Kind::Format => (1..=usize::MAX, "a format and its values"),
@@ -159,6 +172,10 @@ impl ScalarUDFImpl for PostgresFunction {
                 (0..6).try_for_each(|at| argument(at, &is_number))?;
                 micros_type()
             }
+            Kind::JustifyHours | Kind::JustifyDays | Kind::JustifyInterval => {
+                argument(0, &is_length)?;
+                interval_type()
+            }
             Kind::Div => {
                 (0..2).try_for_each(|at| argument(at, &is_number))?;
                 match args.iter().all(DataType::is_integer) {
@@ -217,6 +234,9 @@ impl ScalarUDFImpl for PostgresFunction {
             }
             Kind::Age => ages(arrays),
             Kind::MakeTimestamp => make_timestamps(arrays),
+            kind @ (Kind::JustifyHours | Kind::JustifyDays | Kind::JustifyInterval) => {
+                justified(kind, &arrays[0])
+            }
             Kind::Div => div(arrays),
             Kind::WidthBucket => width_buckets(arrays),
             Kind::Format => formatted(arrays),
@@ -328,6 +348,45 @@ fn age(a: i64, b: i64) -> IntervalMonthDayNano {
         days: small(days),
         nanoseconds: time * 1_000 * sign,
     }
+}
+
+fn justified(kind: Kind, lengths: &ArrayRef) -> Result<ArrayRef> {
+    let lengths = as_intervals(lengths)?;
+    let lengths = lengths.as_primitive::<IntervalMonthDayNanoType>().iter();
+    let justified = lengths
+        .map(|length| length.map(|it| justify(kind, it).ok_or_else(out_of_range)).transpose());
+    Ok(Arc::new(justified.collect::<Result<IntervalMonthDayNanoArray>>()?))
+}
+
+/// Returns an interval with whole days of its time as days, whole months of 30 days as months, or
+/// both, and then parts of one sign; `None` if it is too long.
+fn justify(kind: Kind, length: IntervalMonthDayNano) -> Option<IntervalMonthDayNano> {
+    let (mut months, mut days) = (i64::from(length.months), i64::from(length.days));
+    let mut nanos = length.nanoseconds;
+    if kind != Kind::JustifyDays {
+        (days, nanos) = (days + nanos / NANOS_PER_DAY, nanos % NANOS_PER_DAY);
+    }
+    if kind != Kind::JustifyHours {
+        (months, days) = (months + days / DAYS_PER_MONTH, days % DAYS_PER_MONTH);
+        // The time decides where there are no days.
+        let below = match kind {
+            Kind::JustifyInterval if days == 0 => nanos.signum(),
+            _ => days.signum(),
+        };
+        if months.signum() * below < 0 {
+            let month = months.signum();
+            (months, days) = (months - month, days + month * DAYS_PER_MONTH);
+        }
+    }
+    if kind != Kind::JustifyDays && days.signum() * nanos.signum() < 0 {
+        let day = days.signum();
+        (days, nanos) = (days - day, nanos + day * NANOS_PER_DAY);
+    }
+    Some(IntervalMonthDayNano {
+        months: i32::try_from(months).ok()?,
+        days: i32::try_from(days).ok()?,
+        nanoseconds: nanos,
+    })
 }
 
 fn out_of_range() -> DataFusionError {

@@ -39,7 +39,7 @@ use datafusion::logical_expr::Operator;
 use datafusion::sql::sqlparser::ast::{
     BinaryOperator, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, Ident,
     LimitClause, NullTreatment, ObjectName, ObjectNamePart, Query, Select, SelectFlavor,
-    SelectItem, SetExpr, Spanned, TableFactor, Value, VisitMut, VisitorMut,
+    SelectItem, SetExpr, Spanned, TableFactor, TableWithJoins, Value, VisitMut, VisitorMut,
     WildcardAdditionalOptions,
 };
 use datafusion::sql::sqlparser::parser::{Parser, ParserError};
@@ -393,15 +393,21 @@ impl VisitorMut for Lifter<'_> {
         if select.into.is_some() {
             return self.not_supported(select.select_token.0.span, "SELECT INTO");
         }
-        for table in select.from.iter().flat_map(|it| {
-            std::iter::once(&it.relation).chain(it.joins.iter().map(|join| &join.relation))
-        }) {
+        for table in select.from.iter().flat_map(relations) {
             if let TableFactor::Table { sample: Some(_), name, .. } = table {
                 return self.not_supported(name.span(), "TABLESAMPLE");
             }
         }
         if let Err(feature) = rewrite_select(select) {
             return self.not_supported(select.select_token.0.span, feature);
+        }
+        for table in select.from.iter().flat_map(relations) {
+            if let TableFactor::Table { with_ordinality: true, name, .. }
+            | TableFactor::Function { with_ordinality: true, name, .. } = table
+            {
+                let feature = "WITH ORDINALITY of other functions than unnest and generate_series";
+                return self.not_supported(name.span(), feature);
+            }
         }
         if select.flavor == SelectFlavor::FromFirstNoSelect {
             // `FROM t` without SELECT selects all columns, in subqueries too.
@@ -435,6 +441,9 @@ impl VisitorMut for Lifter<'_> {
     }
 
     fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<Self::Break> {
+        if let Some((feature, span)) = refused_form(expr) {
+            return self.not_supported(span, feature);
+        }
         self.ask_for_null(expr);
         if let Expr::IsDistinctFrom(..) | Expr::IsNotDistinctFrom(..) = expr {
             *expr = distinct_operation(expr);
@@ -453,6 +462,26 @@ impl VisitorMut for Lifter<'_> {
             *expr = relative;
         }
         ControlFlow::Continue(())
+    }
+}
+
+/// Returns the relations of an item of FROM.
+fn relations(from: &TableWithJoins) -> impl Iterator<Item = &TableFactor> {
+    std::iter::once(&from.relation).chain(from.joins.iter().map(|join| &join.relation))
+}
+
+/// Returns the feature of an expression that is refused by its name, and its place.
+fn refused_form(expr: &Expr) -> Option<(&'static str, Span)> {
+    match expr {
+        Expr::BinaryOp { left, op: BinaryOperator::Overlaps, .. } => {
+            Some(("OVERLAPS", left.span()))
+        }
+        Expr::Function(Function { name, args: FunctionArguments::Subquery(_), .. })
+            if name.to_string() == "array" =>
+        {
+            Some(("ARRAY(SELECT ..)", name.span()))
+        }
+        _ => None,
     }
 }
 

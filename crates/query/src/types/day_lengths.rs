@@ -19,15 +19,25 @@ use super::interval_text::duration_nanos;
 const MONTH_DAY_NANO: DataType = DataType::Interval(IntervalUnit::MonthDayNano);
 const PER_DAY: i128 = 86_400_000_000_000;
 
-/// Returns lengths of time, differences of times among them, as intervals (day_lengths-1).
+/// Returns lengths of time, differences of times among them, as intervals (day_lengths-1), and
+/// times of day as those since midnight.
 pub(crate) fn as_intervals(lengths: &ArrayRef) -> Result<ArrayRef> {
-    let DataType::Duration(unit) = lengths.data_type() else {
-        return Ok(cast(lengths, &MONTH_DAY_NANO)?);
+    let unit = match lengths.data_type() {
+        DataType::Duration(unit) => unit,
+        DataType::Time32(_) | DataType::Time64(_) => return since_midnight(lengths),
+        _ => return Ok(cast(lengths, &MONTH_DAY_NANO)?),
     };
     let counts = cast(lengths, &DataType::Int64)?;
     let counts = counts.as_primitive::<Int64Type>().iter();
     let intervals = counts.map(|count| interval(count?, *unit));
     Ok(Arc::new(intervals.collect::<IntervalMonthDayNanoArray>()))
+}
+
+fn since_midnight(times: &ArrayRef) -> Result<ArrayRef> {
+    let nanos = cast(&cast(times, &DataType::Time64(TimeUnit::Nanosecond))?, &DataType::Int64)?;
+    let length = |nanoseconds| IntervalMonthDayNano { months: 0, days: 0, nanoseconds };
+    let lengths = nanos.as_primitive::<Int64Type>().iter().map(|nanos| nanos.map(length));
+    Ok(Arc::new(lengths.collect::<IntervalMonthDayNanoArray>()))
 }
 
 /// An interval of so many of a unit; `None` if it has none.

@@ -5,6 +5,8 @@
 //!   length whose hours are less than a day and whose days are less than a month.
 //! - intervals-2. `interval * number` and `interval / number` carry fractions of months into days,
 //!   and those of days into time. The difference of two times has neither months nor days.
+//! - A time of day that is added to a TIMESTAMP, or subtracted from one, is the interval since
+//!   midnight.
 //! - DATE + INTERVAL is a TIMESTAMP, and so is a DATE from which a frame of RANGE counts one.
 //! - As a text, an interval has PostgreSQL's form.
 //!
@@ -60,6 +62,10 @@ pub(crate) fn is_length(expr: &Expr, schema: &DFSchema) -> bool {
     matches!(expr.get_type(schema), Ok(DataType::Interval(_) | DataType::Duration(_)))
 }
 
+fn is_time_of_day(expr: &Expr, schema: &DFSchema) -> bool {
+    matches!(expr.get_type(schema), Ok(DataType::Time32(_) | DataType::Time64(_)))
+}
+
 /// Returns the length of an interval as an expression (intervals-1).
 pub(crate) fn length_key(expr: Expr) -> Expr {
     if is_length_key(&expr) { expr } else { call(Kind::Length, vec![expr]) }
@@ -79,7 +85,7 @@ pub(crate) fn is_length_key(expr: &Expr) -> bool {
     .is_some_and(|function| function.kind == Kind::Length)
 }
 
-/// Returns a length of time as an interval (day_lengths-1).
+/// Returns a length of time, or a time of day, as an interval (day_lengths-1).
 pub(crate) fn as_interval(expr: Expr, schema: &DFSchema) -> Expr {
     if is_interval(&expr, schema) { expr } else { call(Kind::Interval, vec![expr]) }
 }
@@ -238,6 +244,15 @@ pub(crate) fn arithmetic(
     let timestamp = || arrow_type(ColumnType::Timestamp(TimeUnit::Micros));
     let interval = |expr: &Expr| as_interval(expr.clone(), schema);
     Ok(match (ty(left), ty(right)) {
+        (Some(ColumnType::Timestamp(_)), _) if is_time_of_day(right, schema) => {
+            sum(left.clone(), interval(right))
+        }
+        (_, Some(ColumnType::Timestamp(_))) if is_time_of_day(left, schema) && !minus => {
+            sum(right.clone(), interval(left))
+        }
+        (Some(ColumnType::Date), _) if is_time_of_day(right, schema) && minus => {
+            sum(cast(left.clone(), timestamp()), interval(right))
+        }
         (Some(ColumnType::Date), _) if is(right) => {
             sum(cast(left.clone(), timestamp()), right.clone())
         }

@@ -42,7 +42,8 @@ const FIXED: [&str; 4] = [
      datediff, clock_timestamp, nextval, setval, currval, lastval, bpchar, \
      getdatabaseencoding, host, oidvectortypes, inet_client_addr, inet_server_addr, \
      row_security_active, timeofday, day, day_of_week, day_of_week_sunday_first, \
-     days_in_month, from_unixtime, hour, is_leap_year, make_date, make_time, micros, millis, \
+     days_in_month, from_unixtime, hour, is_leap_year, justify_days, justify_hours, \
+     justify_interval, make_date, make_time, micros, millis, \
      minute, month, nanos, now, current_timestamp, transaction_timestamp, \
      statement_timestamp, localtimestamp, make_timestamp, div, width_bucket, bitwise xor, \
      second, sysdate, systimestamp, systimestamp_ns, timestamp_ceil, timestamp_floor, \

@@ -1,5 +1,6 @@
 //! Rewriting of lists of columns where DataFusion supports only lists of constants.
 //!
+//! - A series with WITH ORDINALITY is a list, too: lists have numbers (`forms`).
 //! - column_lists-1. `FROM t, generate_series(1, t.n) AS g` is `FROM t, unnest(generate_series(1,
 //!   t.n)) AS g`: DataFusion makes tables of functions before it knows any row.
 //! - column_lists-2. `[a, b]` is `make_array(a, b)`. In the first, DataFusion knows no columns of
@@ -34,15 +35,24 @@ pub(super) fn unnest_series_of_columns(table: &mut TableFactor) {
     let Some(args) = args.iter().map(arg).collect::<Option<Vec<_>>>() else { return };
     let array_exprs = match name {
         "unnest" => args,
-        "generate_series" | "range" if args.iter().any(reads_columns) => {
+        "generate_series" | "range" if with_ordinality || args.iter().any(reads_columns) => {
             vec![call_of(name, args)]
         }
         _ => return,
     };
     let mut alias = alias.take();
-    if alias.is_none() && name != "unnest" {
-        let columns = vec![TableAliasColumnDef::from_name("value")];
-        alias = Some(TableAlias { explicit: true, name: name.into(), columns, at: None });
+    if name != "unnest" {
+        let alias = alias.get_or_insert_with(|| {
+            let columns = vec![TableAliasColumnDef::from_name("value")];
+            TableAlias { explicit: true, name: name.into(), columns, at: None }
+        });
+        if with_ordinality && alias.columns.is_empty() {
+            let name = alias.name.clone();
+            alias.columns.push(TableAliasColumnDef { name, data_type: None });
+        }
+        if with_ordinality && alias.columns.len() == 1 {
+            alias.columns.push(TableAliasColumnDef::from_name("ordinality"));
+        }
     }
     *table = TableFactor::UNNEST {
         alias,
@@ -101,6 +111,10 @@ mod tests {
         check("generate_series(1, 3) AS g", "generate_series(1, 3) AS g");
         check("generate_series(1, n) AS g", "UNNEST(\"generate_series\"(1, n)) AS g");
         check("LATERAL unnest(l) AS u", "UNNEST(l) AS u");
+        check(
+            "generate_series(1, 3) WITH ORDINALITY AS g",
+            "UNNEST(\"generate_series\"(1, 3)) WITH ORDINALITY AS g (g, ordinality)",
+        );
         check("range(t.n)", "UNNEST(\"range\"(t.n)) AS range (value)");
     }
 }

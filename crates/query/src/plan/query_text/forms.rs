@@ -14,10 +14,11 @@ use std::collections::HashSet;
 use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
-    BinaryOperator, CastKind, DataType, DateTimeField, Expr, Function, FunctionArguments, Ident,
-    Interval, Join, JoinConstraint, JoinOperator, ObjectName, ObjectNamePart, Select, SelectItem,
-    TableAliasColumnDef, TableFactor, TableWithJoins, TimezoneInfo, TypedString, UnaryOperator,
-    Value, VisitMut, VisitorMut, visit_expressions,
+    BinaryOperator, CastKind, DataType, DateTimeField, Expr, Function, FunctionArg,
+    FunctionArgExpr, FunctionArguments, Ident, Interval, Join, JoinConstraint, JoinOperator,
+    ObjectName, ObjectNamePart, Select, SelectItem, TableAliasColumnDef, TableFactor,
+    TableWithJoins, TimezoneInfo, TypedString, UnaryOperator, Value, VisitMut, VisitorMut,
+    visit_expressions,
 };
 use datafusion::sql::sqlparser::parser::Parser;
 
@@ -37,11 +38,14 @@ use crate::types::interval_text::{
 
 /// The names of calls that are rewritten as others (`other_call`), and that of `unnest`.
 #[cfg(test)]
-pub(crate) const REWRITTEN_CALLS: [&str; 13] = [
+pub(crate) const REWRITTEN_CALLS: [&str; 16] = [
     "ceiling",
     "date_add",
     "gen_random_uuid",
+    "make_interval",
     "mod",
+    "num_nonnulls",
+    "num_nulls",
     "regexp_split_to_table",
     "rnd_ipv4",
     "rnd_uuid4",
@@ -51,6 +55,20 @@ pub(crate) const REWRITTEN_CALLS: [&str; 13] = [
     "timestamp_sequence",
     "timezone",
     "unnest",
+];
+
+/// The maximal number of arguments of a call that becomes a sum with a term for each, as in
+/// PostgreSQL.
+const ARGUMENTS_MAX: usize = 100;
+/// The arguments of `make_interval`, and their units.
+const INTERVAL_PARTS: [(&str, &str); 7] = [
+    ("years", "1 year"),
+    ("months", "1 month"),
+    ("weeks", "1 week"),
+    ("days", "1 day"),
+    ("hours", "1 hour"),
+    ("mins", "1 minute"),
+    ("secs", "1 second"),
 ];
 
 /// Rewrites one expression whose parts have been rewritten.
@@ -114,7 +132,7 @@ pub(super) fn rewrite_form(expr: &mut Expr) {
             rewrite_operator(left, op, right).map_or((), |other| *expr = other)
         }
         Expr::Function(call) => {
-            if let Some(other) = other_call(call) {
+            if let Some(other) = other_call(call).or_else(|| made_interval(call)) {
                 *expr = other;
             }
         }
@@ -424,9 +442,67 @@ fn other_call(call: &Function) -> Option<Expr> {
         ("string_to_table", [_, _, ..]) => {
             Some(call_of("unnest", [call_of("string_to_array", args)]))
         }
+        ("num_nulls" | "num_nonnulls", [_, ..]) if args.len() <= ARGUMENTS_MAX => {
+            sum_of(args.iter().map(|arg| null_number(arg, name == "num_nulls")))
+        }
         ("timezone", [zone, time]) => Some(in_zone(time.clone(), zone.clone())),
         _ => None,
     }
+}
+
+fn sum_of(terms: impl Iterator<Item = Expr>) -> Option<Expr> {
+    let sum = terms.reduce(|left, right| {
+        let (left, right) = (Box::new(left), Box::new(right));
+        Expr::BinaryOp { left, op: BinaryOperator::Plus, right }
+    });
+    sum.map(|sum| Expr::Nested(Box::new(sum)))
+}
+
+fn cast_to(data_type: DataType, expr: Expr) -> Expr {
+    let expr = Box::new(expr);
+    Expr::Cast { kind: CastKind::Cast, expr, data_type, array: false, format: None }
+}
+
+/// Returns 1 if a value is NULL, or if it is not, and else 0.
+fn null_number(value: &Expr, counts_nulls: bool) -> Expr {
+    let value = Box::new(Expr::Nested(Box::new(value.clone())));
+    let test = if counts_nulls { Expr::IsNull(value) } else { Expr::IsNotNull(value) };
+    cast_to(DataType::Int(None), test)
+}
+
+/// Returns a call of `make_interval` as a sum of products, with arguments by place or by name.
+fn made_interval(call: &Function) -> Option<Expr> {
+    let FunctionArguments::List(list) = &call.args else { return None };
+    let is_plain = call.over.is_none() && call.filter.is_none() && list.clauses.is_empty();
+    if function_name(call) != Some("make_interval") || !is_plain {
+        return None;
+    }
+    let (mut values, mut is_named) = ([const { None }; INTERVAL_PARTS.len()], false);
+    for (at, arg) in list.args.iter().enumerate() {
+        let (at, value) = match arg {
+            FunctionArg::Unnamed(FunctionArgExpr::Expr(value)) if !is_named => (at, value),
+            FunctionArg::Named { name, arg: FunctionArgExpr::Expr(value), .. } => {
+                is_named = true;
+                (INTERVAL_PARTS.iter().position(|&(part, _)| part == name.value)?, value)
+            }
+            _ => return None,
+        };
+        if values.get_mut(at)?.replace(value.clone()).is_some() {
+            return None;
+        }
+    }
+    let unit = |words: &str| {
+        let words = words_of(words, IntervalUnit::Nanos(1_000_000_000));
+        words.map(|words| Expr::Interval(interval_of(words)))
+    };
+    let mut terms = Vec::new();
+    for (&(part, words), value) in INTERVAL_PARTS.iter().zip(values) {
+        let Some(value) = value else { continue };
+        let ty = if part == "secs" { DataType::DoublePrecision } else { DataType::Int(None) };
+        let (left, right) = (Box::new(cast_to(ty, value)), Box::new(unit(words)?));
+        terms.push(Expr::BinaryOp { left, op: BinaryOperator::Multiply, right });
+    }
+    sum_of(terms.into_iter()).or_else(|| unit("0 seconds"))
 }
 
 /// Returns `timestamp_sequence(start, step)`: for row n of the query, the time n - 1 steps in
@@ -453,6 +529,10 @@ fn number_elements(table: &mut TableFactor) {
     let ([list], true, false) = (array_exprs.as_slice(), *with_ordinality, *with_offset) else {
         return;
     };
+    // In a list of SELECT, a series by itself would be rows (forms-3).
+    let is_series = matches!(list, Expr::Function(call)
+        if function_name(call) == Some("generate_series"));
+    let list = if is_series { format!("coalesce({list})") } else { list.to_string() };
     // Lists of one length are unnested in step: the rows below may come in any order.
     let text = format!(
         "SELECT unnest(list) AS \"unnest\", \
