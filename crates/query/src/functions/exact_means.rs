@@ -3,7 +3,7 @@
 //! - A sum is kept in 128 bits, in which 2^63 values of 64 bits fit. DataFusion's own function
 //!   converts the values to doubles first, and so loses the digits of large ones.
 //! - A mean is the double that is nearest to the quotient.
-//! - Where the argument becomes a double after all, the function is DataFusion's.
+//! - If the argument becomes a double after all, the function is DataFusion's.
 //!
 //! Not here: means of decimals (`rounded_means`, `wide_sums`), and the same means inside of scans
 //! (`scan::aggregate_pushdown`).
@@ -24,6 +24,7 @@ use datafusion::arrow::datatypes::{
 use datafusion::common::{Result, ScalarValue};
 use datafusion::functions_aggregate::average::avg_udaf;
 use datafusion::logical_expr::function::{AccumulatorArgs, StateFieldsArgs};
+use datafusion::logical_expr::utils::AggregateOrderSensitivity;
 use datafusion::logical_expr::{
     Accumulator, AggregateUDF, AggregateUDFImpl, EmitTo, GroupsAccumulator, ReversedUDAF,
     Signature, Volatility,
@@ -134,6 +135,10 @@ impl AggregateUDFImpl for ExactMean {
 
     fn reverse_expr(&self) -> ReversedUDAF {
         ReversedUDAF::Identical
+    }
+
+    fn order_sensitivity(&self) -> AggregateOrderSensitivity {
+        AggregateOrderSensitivity::Insensitive
     }
 }
 
