@@ -297,6 +297,7 @@ fn discard_sequences_forgets_given_numbers() {
         < done DISCARD SEQUENCES
         < ready I
         > Query SELECT lastval()
+        < columns lastval:20
         < error 55000 lastval is not known yet in this session...
         < ready I
         > Query DISCARD PLAN
