@@ -74,6 +74,8 @@ pub(crate) fn push_padded(mut value: u64, digits: usize, text: &mut impl Write) 
 
 /// The powers of ten that are tried as denominators.
 const PLACES: [f64; 7] = [1.0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6];
+/// The last of them.
+const FINEST: f64 = 1e6;
 /// Below it, each text of 15 digits is a different float, and every integer is exact.
 const EXACT: f64 = 1e15;
 /// Below it, `fmt` writes an exponent.
@@ -86,6 +88,11 @@ const SMALL: f64 = 1e-4;
 fn push_short(value: f64, style: Style, text: &mut impl Write) -> bool {
     let size = value.abs();
     if !(SMALL..EXACT).contains(&size) {
+        return false;
+    }
+    // Most floats with more digits are known by one division.
+    let finest = (size * FINEST).round();
+    if finest < EXACT && finest / FINEST != size {
         return false;
     }
     for (places, scale) in PLACES.iter().enumerate() {
