@@ -12,7 +12,7 @@ use tidegate_model::limits;
 use tidegate_query::{Access, Parameter, Token, TokenKind, first_token, next_token};
 
 use super::error_response::ErrorResponse;
-use super::value::bytes_of;
+use super::value::{bytes_of, number};
 
 /// A statement, as far as the connection has to parse it.
 #[derive(Clone, Debug, PartialEq)]
@@ -399,13 +399,10 @@ impl<'a> Words<'a> {
     fn constant(&mut self) -> Result<Parameter, ErrorResponse> {
         let is_negative = self.take_sign('-');
         let Some(token) = self.peek() else { return Err(self.unexpected("a value")) };
-        let number = |text: &str| {
-            let text = if is_negative { format!("-{text}") } else { text.to_owned() };
-            let double = || text.parse().ok().map(Parameter::Double);
-            text.parse().ok().map(Parameter::Integer).or_else(double)
-        };
+        let signed =
+            |text: &str| number(if is_negative { format!("-{text}") } else { text.to_owned() });
         let value = match token.kind {
-            TokenKind::Number => number(token.text),
+            TokenKind::Number => signed(token.text),
             _ if is_negative => None,
             TokenKind::Text => Some(Parameter::Text(token.unquoted())),
             TokenKind::Word if token.is_word("NULL") => Some(Parameter::Null),

@@ -26,6 +26,8 @@ use crate::value_text::hex;
 const MICROS_TO_2000: i64 = 10_957 * 86_400_000_000;
 const DAYS_TO_2000: i64 = 10_957;
 const MICROS_PER_DAY: i64 = 86_400_000_000;
+/// The most digits of a number that is a DOUBLE in a statement.
+const DOUBLE_DIGITS: usize = 15;
 /// The most digits of a DECIMAL.
 const DECIMAL_DIGITS: usize = 38;
 
@@ -144,6 +146,13 @@ pub(super) fn constant(
         Parameter::Text(text) => Some(text.clone()),
         Parameter::Boolean(is) if is_text || oid == types::BOOL.oid => Some(is.to_string()),
         Parameter::Integer(value) if is_text || is_number => Some(value.to_string()),
+        Parameter::Typed(_, Some(digits)) if is_integer(oid) => Some(rounded(digits)),
+        Parameter::Typed(_, Some(digits)) if is_text || is_number => Some(digits.clone()),
+        // No other constant is infinite.
+        Parameter::Double(value) if is_number && value.is_infinite() => {
+            let message = format!("parameter {number} is out of the range of its type");
+            return Err(ErrorResponse::new("22003", message));
+        }
         Parameter::Double(value) if is_integer(oid) => Some(format!("{:.0}", value.round())),
         Parameter::Double(value) if is_text || is_number => Some(value.to_string()),
         _ => {
@@ -337,6 +346,32 @@ fn boolean(text: &str) -> Option<bool> {
     }
 }
 
+/// Returns the number of a constant of EXECUTE as a statement has it: one with more digits than a
+/// double is a DECIMAL with all of them; `None` if it is no number.
+pub(super) fn number(text: String) -> Option<Parameter> {
+    if let Ok(value) = text.parse() {
+        return Some(Parameter::Integer(value));
+    }
+    let digits = text.bytes().filter(u8::is_ascii_digit).count();
+    match decimal_type(&text).filter(|_| DOUBLE_DIGITS < digits) {
+        Some(ty) => Some(Parameter::Typed(ty.into(), Some(text))),
+        None => text.parse().ok().map(Parameter::Double),
+    }
+}
+
+/// Returns a decimal as the digits of the nearest integer, away from zero between two.
+fn rounded(text: &str) -> String {
+    let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
+    let (sign, digits) = match whole.strip_prefix('-') {
+        Some(digits) => ("-", digits),
+        None => ("", whole),
+    };
+    let up = u128::from(fraction.bytes().next().is_some_and(|first| b'5' <= first));
+    // At most 38 digits (value-2).
+    let digits = digits.parse::<u128>().map_or(up, |digits| digits + up);
+    format!("{sign}{digits}")
+}
+
 /// Returns the DECIMAL type with exactly the digits of a number (value-2).
 fn decimal_type(text: &str) -> Option<String> {
     let digits = text.strip_prefix(['-', '+']).unwrap_or(text);
@@ -486,6 +521,32 @@ mod tests {
     }
 
     // Arrays were not counted: those of three portals took all memory of the machine.
+    // They went through a double, and other digits were stored.
+    #[test]
+    fn constants_of_execute_keep_their_digits() {
+        let of = |text: &str, oid| {
+            let account = crate::budget::tests::reservation(1 << 20);
+            let value = number(text.to_owned()).expect("a number");
+            constant(&value, 1, oid, &mut Counted::new(account)).map_err(|error| error.code)
+        };
+        let decimal =
+            |ty: &'static str, text: &str| Ok(Parameter::Typed(ty.into(), Some(text.to_owned())));
+        let large = "99999999999999999999";
+        assert_eq!(of(large, types::NUMERIC.oid), decimal("DECIMAL(20,0)", large));
+        assert_eq!(of(large, 0), decimal("DECIMAL(20,0)", large));
+        assert_eq!(of(large, types::TEXT.oid), Ok(Parameter::Text(large.to_owned())));
+        assert_eq!(of(large, types::INT8.oid), Err("22003"));
+        let fine = "12345678901234567.89";
+        assert_eq!(of(fine, types::NUMERIC.oid), decimal("DECIMAL(19,2)", fine));
+        assert_eq!(of(fine, types::INT8.oid), Ok(Parameter::Integer(12_345_678_901_234_568)));
+        assert_eq!(
+            of("-9007199254740993.5", types::INT8.oid),
+            Ok(Parameter::Integer(-9_007_199_254_740_994))
+        );
+        assert_eq!(of("1.5", types::INT4.oid), Ok(Parameter::Integer(2)));
+        assert_eq!(of("1e400", types::FLOAT8.oid), Err("22003"));
+    }
+
     #[test]
     fn values_are_counted_with_what_they_take() {
         let number = size_of::<Parameter>();
