@@ -20,6 +20,8 @@ mod list;
 mod text;
 mod casts;
 
+use std::ops::Range;
+
 use arrow::array::{Array, ArrayAccessor, ArrayRef, AsArray, PrimitiveArray, RecordBatch};
 use arrow::buffer::NullBuffer;
 use arrow::datatypes::{
@@ -31,7 +33,6 @@ use arrow::datatypes::{
 };
 use arrow::error::ArrowError;
 use bytes::{BufMut, BytesMut};
-use std::ops::Range;
 
 use super::types::{CHAR, PG_TYPE_KEY, TEXT, type_of};
 use crate::value_text;

@@ -119,11 +119,12 @@ fn scalar(
         Misread::Malformed => {
             ErrorResponse::new("22P02", format!("parameter {number} is not a value of its type"))
         }
-        Misread::OutOfRange => {
-            let message = format!("parameter {number} is out of the range of its type");
-            ErrorResponse::new("22003", message)
-        }
+        Misread::OutOfRange => out_of_range(number),
     })
+}
+
+fn out_of_range(number: usize) -> ErrorResponse {
+    ErrorResponse::new("22003", format!("parameter {number} is out of the range of its type"))
 }
 
 /// Returns the value of a constant of EXECUTE. One with a declared type becomes a value of that
@@ -150,8 +151,7 @@ pub(super) fn constant(
         Parameter::Typed(_, Some(digits)) if is_text || is_number => Some(digits.clone()),
         // No other constant is infinite.
         Parameter::Double(value) if is_number && value.is_infinite() => {
-            let message = format!("parameter {number} is out of the range of its type");
-            return Err(ErrorResponse::new("22003", message));
+            return Err(out_of_range(number));
         }
         Parameter::Double(value) if is_integer(oid) => Some(format!("{:.0}", value.round())),
         Parameter::Double(value) if is_text || is_number => Some(value.to_string()),
