@@ -15,6 +15,7 @@ use crate::numbers::Numbers;
 use crate::running_queries::RunningQueries;
 use crate::server_info::{ConfigEntry, ServerInfo};
 use crate::session::Session;
+use crate::spill::SpillFiles;
 
 /// An engine, for its statements.
 #[derive(Debug, Clone)]
@@ -26,6 +27,7 @@ pub(crate) struct EngineContext {
     pub(crate) bulk: Arc<dyn BulkIo>,
     /// The memory pool of all queries, and their spill files.
     pub(crate) runtime: Arc<RuntimeEnv>,
+    pub(crate) spill: Arc<SpillFiles>,
     /// The timeout of statements that set none.
     pub(crate) timeout: Timeout,
     /// The maximal timeout of statements.

@@ -25,6 +25,7 @@ use datafusion::arrow::array::{RecordBatch, RecordBatchOptions, StringViewArray}
 use datafusion::arrow::datatypes::{DataType, Field, FieldRef, IntervalUnit, SchemaRef};
 use datafusion::common::runtime::SpawnedTask;
 use datafusion::common::{DataFusionError, Result as PlanResult};
+use datafusion::config::ConfigNonZeroUsize;
 use datafusion::execution::memory_pool::MemoryPool;
 use datafusion::execution::runtime_env::RuntimeEnv;
 use datafusion::execution::{
@@ -66,7 +67,7 @@ use crate::position::Position;
 use crate::running_queries::{Listing, RunningQueries};
 use crate::server_info::{NoServerInfo, ServerInfo};
 use crate::session::{Committing, Session, StatementOptions, reset, set};
-use crate::spill::SpillFolder;
+use crate::spill::{self, SpillFiles};
 use crate::system_tables::{canceled, show};
 use changing::changing;
 use parse_memory::reserve_parse_memory;
@@ -164,7 +165,8 @@ impl Engine {
             }
         }
         let memory = QueryMemory::of_all(database.symbol_memory(), options);
-        let spill = SpillFolder { dir: options.spill_dir.clone(), bytes_max: options.spill_max };
+        let spill = SpillFiles::new(database.disk(), options.spill_dir.clone(), options.spill_max);
+        let spill = Arc::new(spill);
         let memory: Arc<dyn MemoryPool> = Arc::new(memory);
         let runtime = spill.runtime(&memory)?;
         let plans = Arc::new(PlanCache::new(options.quick_max, options.memory_max));
@@ -191,6 +193,7 @@ impl Engine {
             server_info: Arc::new(NoServerInfo),
             bulk: Arc::new(NoBulk),
             runtime: Arc::clone(state.runtime_env()),
+            spill,
             timeout: options.timeout,
             timeout_max: options.timeout_max,
             statement_memory: Shape::of_one(options),
@@ -727,7 +730,7 @@ fn plan_text(plan: &dyn ExecutionPlan, how: &Explain) -> String {
     PlanText { plan, format, has_metrics: how.analyze }.to_string()
 }
 
-fn session_config(engine: &EngineOptions) -> SessionConfig {
+pub(crate) fn session_config(engine: &EngineOptions) -> SessionConfig {
     let mut config = SessionConfig::new()
         .with_target_partitions(engine.threads.get())
         .with_collect_statistics(false)
@@ -752,6 +755,8 @@ fn session_config(engine: &EngineOptions) -> SessionConfig {
     options.execution.skip_physical_aggregate_schema_check = true;
     // Positions in errors need the spans.
     options.sql_parser.collect_spans = true;
+    options.execution.max_spill_file_size_bytes =
+        ConfigNonZeroUsize::try_new(spill::FILE_BYTES_MAX).expect("spill-2");
     // Each thread's sort reserves this to merge what it has spilled; together the reserves must
     // leave most of the memory to the rows.
     options.execution.sort_spill_reservation_bytes = merge_bytes(engine);

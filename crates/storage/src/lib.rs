@@ -48,5 +48,5 @@ pub use rewrite::Rewrite;
 pub use segment::{SegmentMeta, TYPE_KEY, WrittenSegment};
 pub use snapshot::{Derived, Run, ScanGroup, SegmentRun, Snapshot};
 pub use symbols::{SymbolTable, SymbolTables};
-pub use tidegate_platform::{HeapUse, MemoryBudget, thread_heap_bytes};
+pub use tidegate_platform::{Disk, HeapUse, MemoryBudget, thread_heap_bytes};
 pub use wal::{Durability, LogOptions};

@@ -36,6 +36,6 @@ impl Engine {
     /// True if queries have spilled files on the disk.
     #[must_use]
     pub fn has_spilled(&self) -> bool {
-        0 < self.system.runtime.disk_manager.used_disk_space()
+        0 < self.system.spill.bytes().0
     }
 }

@@ -84,7 +84,7 @@ pub(super) fn memory_metrics(caller: &StatementContext) -> Result<RecordBatch> {
     let mut all = vec![
         MemoryUse { tag: "queries", bytes: pool.reserved() as u64 },
         MemoryUse { tag: "queries_limit", bytes: limit },
-        MemoryUse { tag: "query_spill", bytes: system.runtime.disk_manager.used_disk_space() },
+        MemoryUse { tag: "query_spill", bytes: system.spill.bytes().0 },
         MemoryUse { tag: "memtables", bytes: system.database.memtable_bytes() },
         MemoryUse { tag: "symbols", bytes: system.database.symbol_memory().used_bytes() },
     ];

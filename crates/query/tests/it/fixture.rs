@@ -3,7 +3,7 @@
 use std::fmt;
 use std::future::Future;
 use std::num::NonZeroUsize;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use datafusion::arrow::array::RecordBatch;
@@ -100,9 +100,9 @@ pub(crate) fn lasting_session() -> Session {
     session
 }
 
-/// The limits of an engine with the memory of these tests.
+/// The limits of an engine with the memory of these tests. It spills to the real disk.
 pub(crate) fn engine_options() -> EngineOptions {
-    EngineOptions::standard(THREADS, MEMORY_MAX, PathBuf::from("/spill"))
+    EngineOptions::standard(THREADS, MEMORY_MAX, std::env::temp_dir())
 }
 
 /// Opens the database of a disk.
