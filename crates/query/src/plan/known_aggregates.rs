@@ -10,7 +10,7 @@ use tidegate_model::ColumnType;
 
 use crate::functions::{
     exact_mean, ignoring_nulls, moving, moving_texts, of_floats, plain_average, rounded_mean,
-    untyped, wide_sum,
+    shared_count, untyped, wide_sum,
 };
 use crate::types::expression_type::type_in;
 use crate::types::intervals;
@@ -32,7 +32,8 @@ pub(super) fn known_aggregate(
         let wide = of.as_ref().filter(|_| !is_distinct).and_then(|ty| wide_sum(func, ty));
         let mean =
             || of.as_ref().and_then(|ty| rounded_mean(func, ty).or_else(|| exact_mean(func, ty)));
-        return wide.or_else(mean).or(average);
+        let count = || if is_distinct { shared_count(func) } else { None };
+        return wide.or_else(mean).or_else(count).or(average);
     };
     match args.first().and_then(|arg| type_in(arg, schema)) {
         Some(ColumnType::Uuid | ColumnType::Ipv4) => None,
