@@ -26,7 +26,7 @@ pub use hash::{hash_of_key, mix};
 pub use hashed::HashedTable;
 pub use keys::KeyTable;
 pub use radix::{PARTITIONS, PartitionOrder};
-pub use text_table::{DecompressedTexts, TextTable, TextZone, WholeTexts};
+pub use text_table::{DecompressedTexts, TextPiece, TextTable, TextZone, WholeTexts};
 
 /// Rows that are looked up at the same time.
 const BLOCK: usize = 256;

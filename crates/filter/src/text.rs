@@ -10,6 +10,7 @@
 #![expect(unsafe_code, reason = "fsst writes into spare capacity")]
 
 use std::borrow::Cow;
+use std::ops::Range;
 
 use fsst::{Decompressor, Symbol};
 use tidegate_model::SymbolId;
@@ -33,6 +34,12 @@ impl SymbolText for NoSymbols {
         None
     }
 }
+
+/// The bytes of a compressed string from which on the length of its text is counted before it is
+/// decompressed: the bound of a long one can be many times as much.
+const COUNTED_BYTES_MIN: usize = 4 << 10;
+/// The bytes of memory beyond a text that decompression can use.
+const SLACK: usize = 16;
 
 /// A string table prepared for decompression.
 pub(crate) struct Decoder {
@@ -85,10 +92,25 @@ impl Decoder {
             return; // filter_text-1
         }
         let decompressor = Decompressor::new(&self.symbols, &self.lengths);
-        out.reserve(decompressor.max_decompression_capacity(compressed) + 8);
+        out.reserve(self.room(compressed));
         let written = decompressor.decompress_into(compressed, out.spare_capacity_mut());
         // SAFETY: the function has initialised this many bytes of the spare capacity.
         unsafe { out.set_len(out.len() + written) }
+    }
+
+    /// The room that `append` takes for the text of a compressed string.
+    fn room(&self, compressed: &[u8]) -> usize {
+        if compressed.len() < COUNTED_BYTES_MIN {
+            return size_of::<Symbol>() * compressed.len() + SLACK;
+        }
+        let (mut length, mut codes) = (0, compressed.iter());
+        while let Some(&code) = codes.next() {
+            length += match self.lengths.get(usize::from(code)) {
+                Some(&length) => usize::from(length),
+                None => usize::from(codes.next().is_some()),
+            };
+        }
+        length + SLACK
     }
 }
 
@@ -109,6 +131,12 @@ impl TextForm {
             None => Some(TextForm(None)),
             Some(table) => Decoder::new(table).map(|decoder| TextForm(Some(decoder))),
         }
+    }
+
+    /// The room that `append` takes for the text of a stored string.
+    #[inline]
+    pub(crate) fn room(&self, stored: &[u8]) -> usize {
+        self.0.as_ref().map_or(stored.len(), |decoder| decoder.room(stored))
     }
 
     /// Appends the text of a stored string.
@@ -223,6 +251,14 @@ impl<'a> Texts<'a> {
     #[inline]
     pub(crate) fn stored(&self, index: usize) -> &'a [u8] {
         self.strings.stored(index)
+    }
+
+    /// The bytes of all strings of a range as they are stored, found without reading each. Damaged
+    /// strings may have more.
+    pub(crate) fn stored_bytes(&self, range: Range<usize>) -> usize {
+        let offset = |index: usize| self.strings.offsets.get(index).copied().unwrap_or_default();
+        let at = |index: usize| u32::from_le_bytes(offset(index)) as usize;
+        at(range.end).saturating_sub(at(range.start))
     }
 
     /// Returns true if a string is empty, which is known without decompressing it.

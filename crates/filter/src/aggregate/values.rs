@@ -2,6 +2,8 @@
 //!
 //! - The values are the same as those that decoding the column gives (`column` filter_column-2).
 
+use std::ops::Range;
+
 use tidegate_model::frame::Dictionary;
 use tidegate_model::layout::Zone;
 use tidegate_model::types::Physical;
@@ -59,6 +61,35 @@ impl<'r> ZoneRows<'r> {
         match self {
             ZoneRows::Run { start, end } => end - start,
             ZoneRows::List(rows) => rows.len(),
+        }
+    }
+
+    /// The first rows, and those behind them.
+    ///
+    /// # Panics
+    /// If there are fewer rows.
+    #[must_use]
+    pub fn split_at(self, count: usize) -> (ZoneRows<'r>, ZoneRows<'r>) {
+        match self {
+            ZoneRows::Run { start, end } => {
+                let middle = start + count;
+                assert!(middle <= end, "row {middle} of a run that ends at {end}");
+                (ZoneRows::Run { start, end: middle }, ZoneRows::Run { start: middle, end })
+            }
+            ZoneRows::List(rows) => {
+                let (first, rest) = rows.split_at(count);
+                (ZoneRows::List(first), ZoneRows::List(rest))
+            }
+        }
+    }
+
+    /// The range from the first row to the last one.
+    pub(crate) fn span(&self) -> Range<usize> {
+        match *self {
+            ZoneRows::Run { start, end } => start..end,
+            ZoneRows::List([]) => 0..0,
+            ZoneRows::List([first, .., last]) => usize::from(*first)..usize::from(*last) + 1,
+            ZoneRows::List([only]) => usize::from(*only)..usize::from(*only) + 1,
         }
     }
 

@@ -7,6 +7,9 @@
 //! - Each text is decompressed once, when the table is full or the string table changes
 //!   (`decompress`).
 //! - The codes of a dictionary are looked up once.
+//! - text_table-2. The memory that rows take, and that decompressing takes, is known before it is
+//!   taken (`rows_within`, `decompressed_bytes_max`). For texts that are short this is a comparison
+//!   for a zone; memory that became large for long ones is freed with them.
 
 use std::ops::Range;
 
@@ -21,6 +24,10 @@ use crate::text::{TextForm, Texts};
 
 /// A number that is not known yet.
 const UNKNOWN: u32 = u32::MAX;
+/// The most bytes for stored texts that a table without texts keeps.
+const KEPT_STORED_BYTES: usize = 4 << 20;
+/// The most bytes for decompressed texts that are kept for the next ones.
+const KEPT_BYTES: usize = 16 << 20;
 
 /// Rows of a zone, and the texts of a column for them.
 #[derive(Debug, Clone, Copy)]
@@ -36,6 +43,15 @@ pub struct TextZone<'z> {
     pub dictionary: u64,
 }
 
+/// The first rows of a zone, so many that their texts are not too long together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TextPiece {
+    /// The number of the rows.
+    pub rows: usize,
+    /// The most bytes that the table allocates for their texts.
+    pub growth: usize,
+}
+
 /// A hash table from texts to numbers, from 0 on.
 #[derive(Debug)]
 pub struct TextTable {
@@ -49,6 +65,16 @@ pub struct TextTable {
     bytes: Vec<u8>,
     null: Option<u32>,
     dictionary: Option<DictionaryNumbers>,
+    longest: Option<Longest>,
+}
+
+/// The longest of the stored texts of a dictionary.
+#[derive(Debug, Clone, Copy)]
+struct Longest {
+    dictionary: u64,
+    /// The number of the texts.
+    count: usize,
+    bytes: usize,
 }
 
 /// The numbers of a dictionary's codes.
@@ -97,6 +123,7 @@ impl TextTable {
             bytes: Vec::new(),
             null: None,
             dictionary: None,
+            longest: None,
         }
     }
 
@@ -122,12 +149,38 @@ impl TextTable {
             + dictionary * size_of::<u32>()
     }
 
-    /// Removes all texts, and keeps the memory.
+    /// Removes all texts, and keeps the memory unless it is large.
     pub fn clear(&mut self) {
         self.slots.clear();
         self.places.clear();
-        self.bytes.clear();
+        clear(&mut self.bytes, KEPT_STORED_BYTES);
         (self.form, self.null, self.dictionary) = (None, None, None);
+    }
+
+    /// Returns the first rows whose stored texts have together at most so many bytes, at least one
+    /// row (text_table-2).
+    pub fn rows_within(&mut self, zone: &TextZone<'_>, bytes_max: usize) -> TextPiece {
+        let count = zone.rows.count();
+        let bytes = self.stored_bytes_max(zone, bytes_max);
+        if bytes <= bytes_max {
+            return TextPiece { rows: count, growth: self.growth(count, bytes) };
+        }
+        let (mut rows, mut bytes) = (0, 0);
+        while rows < count {
+            let more = self.stored_bytes_at(zone, rows);
+            if 0 < rows && bytes_max < bytes + more {
+                break;
+            }
+            (rows, bytes) = (rows + 1, bytes + more);
+        }
+        TextPiece { rows, growth: self.growth(rows, bytes) }
+    }
+
+    /// The most bytes that `decompress` takes for the texts alone (text_table-2).
+    #[must_use]
+    pub fn decompressed_bytes_max(&self) -> usize {
+        let Some((_, form)) = &self.form else { return 0 };
+        self.places.iter().map(|&place| form.room(self.stored_at(place))).sum()
     }
 
     /// Returns true if the texts of a column have the string table of those in it (text_table-1).
@@ -143,10 +196,14 @@ impl TextTable {
 
     /// Replaces `texts` by those of the table.
     pub fn decompress(&self, texts: &mut DecompressedTexts) {
-        texts.hashes.clear();
-        texts.ends.clear();
-        texts.bytes.clear();
+        texts.clear();
         texts.null = self.null;
+        let bytes = self.decompressed_bytes_max();
+        if texts.bytes.capacity() < bytes {
+            // The memory before it is freed first.
+            texts.bytes = Vec::new();
+            texts.bytes.reserve_exact(bytes);
+        }
         for (number, &place) in (0..).zip(&self.places) {
             let start = texts.bytes.len();
             if let Some((_, form)) = &self.form {
@@ -190,6 +247,67 @@ impl TextTable {
             zone.nulls.iter().for_each(|&row| numbers[row as usize] = null);
         }
         Ok(())
+    }
+
+    /// An upper bound of the stored bytes of the texts of rows; one that is more than `bytes_max`
+    /// may be far too high.
+    fn stored_bytes_max(&mut self, zone: &TextZone<'_>, bytes_max: usize) -> usize {
+        let column = zone.values.column();
+        match (&column.slice.encoded, column.texts(), column.entries()) {
+            (Encoded::Strings(_), Some(texts), _) => texts.stored_bytes(zone.rows.span()),
+            (Encoded::Dictionary { .. }, _, Some(entries)) => {
+                let Some(texts) = entries.texts() else { return 0 };
+                let all = texts.stored_bytes(0..texts.count());
+                if all <= bytes_max {
+                    return all;
+                }
+                let longest = self.longest(texts, zone.dictionary);
+                all.min(longest.saturating_mul(zone.rows.count()))
+            }
+            _ => 0,
+        }
+    }
+
+    /// The stored bytes of the longest text of a dictionary.
+    fn longest(&mut self, texts: &Texts<'_>, dictionary: u64) -> usize {
+        let count = texts.count();
+        let known = self.longest.filter(|it| it.dictionary == dictionary && it.count == count);
+        let longest = known.unwrap_or_else(|| {
+            let each = (0..count).map(|index| texts.stored(index).len());
+            Longest { dictionary, count, bytes: each.max().unwrap_or(0) }
+        });
+        self.longest = Some(longest);
+        longest.bytes
+    }
+
+    /// The stored bytes of the text of a row; 0 if it is that of a code which is known.
+    fn stored_bytes_at(&self, zone: &TextZone<'_>, at: usize) -> usize {
+        let (column, row) = (zone.values.column(), zone.rows.place(at));
+        match (&column.slice.encoded, column.texts(), column.entries()) {
+            (Encoded::Strings(_), Some(texts), _) => texts.stored(row).len(),
+            (Encoded::Dictionary { codes, .. }, _, Some(entries)) => {
+                let texts = entries.texts().filter(|_| column.slice.is_valid(row));
+                let Some(texts) = texts else { return 0 };
+                let code = usize::try_from(codes.at(row)).unwrap_or(usize::MAX);
+                let known = self.dictionary.as_ref();
+                let known = known.filter(|known| known.dictionary == zone.dictionary);
+                let number = known.and_then(|known| known.numbers.get(code));
+                let is_known = number.is_some_and(|&number| number != UNKNOWN);
+                if is_known || texts.count() <= code { 0 } else { texts.stored(code).len() }
+            }
+            _ => 0,
+        }
+    }
+
+    /// The most bytes that are allocated for the stored texts of so many more rows. Memory doubles
+    /// as it grows, perhaps several times, and is there twice for a moment.
+    fn growth(&self, rows: usize, bytes: usize) -> usize {
+        let (length, capacity) = (self.bytes.len(), self.bytes.capacity());
+        match rows {
+            _ if bytes <= capacity - length => 0,
+            1 => (capacity * 2).max(length + bytes),
+            _ => (length + bytes) * 3,
+        }
     }
 
     /// The number of NULL.
@@ -301,6 +419,20 @@ impl TextTable {
 }
 
 impl DecompressedTexts {
+    /// Removes all texts, and keeps the memory unless it is large.
+    pub fn clear(&mut self) {
+        self.hashes.clear();
+        self.ends.clear();
+        clear(&mut self.bytes, KEPT_BYTES);
+        self.null = None;
+    }
+
+    /// The bytes that they take.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        (self.hashes.capacity() + self.ends.capacity()) * size_of::<u64>() + self.bytes.capacity()
+    }
+
     /// Their hashes, by their numbers.
     #[must_use]
     pub fn hashes(&self) -> &[u64] {
@@ -362,6 +494,14 @@ impl WholeTexts {
         self.hashes[number as usize] == others.hashes[other as usize]
             && self.text(number) == others.text(other)
     }
+}
+
+/// Removes all bytes, and frees their memory if it is more than so much.
+fn clear(bytes: &mut Vec<u8>, kept_max: usize) {
+    if kept_max < bytes.capacity() {
+        *bytes = Vec::new();
+    }
+    bytes.clear();
 }
 
 /// The place of a text, by the ends of all.
@@ -521,6 +661,57 @@ mod tests {
             assert!(found.into_iter().eq(0..5_000_u32), "grouping-1");
         }
         assert!(known.bytes() > texts.len() * 20);
+    }
+
+    // The texts of a whole zone were copied and decompressed before their memory was asked for: a
+    // thousand of 200 KB took gigabytes, whatever the limits were.
+    #[test]
+    fn long_texts_are_read_in_pieces_whose_memory_is_known_before() {
+        const COUNT: u8 = 100;
+        // Each is 25 KB as it is stored, and 200 KB as a text.
+        let texts = (0..COUNT).map(|last| [vec![0; 25_000], vec![255, last]].concat());
+        let texts = texts.collect::<Vec<_>>();
+        let views = texts.iter().map(Vec::as_slice).collect::<Vec<_>>();
+        let stored = Stored::new(Some(table(&["abcdefgh"])), &views);
+        let codes = (0..COUNT).collect::<Vec<_>>();
+        let dictionary = Dictionary::Strings(stored.strings());
+        let dictionary = Encoded::Dictionary { codes: Codes::U8(&codes), dictionary };
+        for (encoded, again) in [(Encoded::Strings(stored.strings()), 3), (dictionary, 100)] {
+            let (ty, rows) = (ColumnType::Varchar, usize::from(COUNT));
+            let slice = ColumnSlice { ty, rows, validity: None, encoded, zones: &[] };
+            let values = ZoneValues::new(0, &slice, &NoSymbols).unwrap();
+            let zone = |rows| TextZone { values: &values, rows, nulls: &[], dictionary: 7 };
+            let all = ZoneRows::Run { start: 0, end: rows };
+            let (mut known, mut rest, mut pieces) = (TextTable::new(3), all, Vec::new());
+            while 0 < rest.count() {
+                let (piece, before) = (known.rows_within(&zone(rest), 100_000), known.bytes());
+                let (first, behind) = rest.split_at(piece.rows);
+                known.numbers(&zone(first), &mut vec![0; piece.rows]).unwrap();
+                assert!(known.bytes() <= before + piece.growth + 8_192, "text_table-2");
+                pieces.push(piece.rows);
+                rest = behind;
+            }
+            assert_eq!(pieces, [vec![3; 33], vec![1]].concat(), "text_table-2");
+            assert_eq!(known.rows_within(&zone(all), 100_000).rows, again);
+            assert_eq!(known.rows_within(&zone(all), 3 << 20).rows, rows);
+            let mut fresh = TextTable::new(3);
+            for (bytes_max, expected) in [(0, 1), (60_000, 2), (100_000, 3)] {
+                let listed = zone(ZoneRows::List(&[0, 50, 99]));
+                assert_eq!(fresh.rows_within(&listed, bytes_max).rows, expected);
+            }
+            let bound = known.decompressed_bytes_max();
+            assert_eq!(bound, rows * (200_001 + 16), "text_table-2");
+            let mut texts = DecompressedTexts::default();
+            known.decompress(&mut texts);
+            assert!(texts.bytes() <= bound + 8_192, "text_table-2");
+            let whole = texts.gathered(&[99, 7]).unwrap();
+            assert_eq!(
+                whole.text(1).map(|text| (text.len(), &text[199_998..])),
+                Some((200_001, "gh\u{7}"))
+            );
+            texts.clear();
+            assert!(texts.bytes() < 8_192, "text_table-2");
+        }
     }
 
     #[test]
