@@ -17,7 +17,7 @@ use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::Column as ColumnExpr;
 use tidegate_filter::aggregate::{ZoneRows, ZoneValues};
 use tidegate_filter::grouping::{
-    DecompressedTexts, KeyTable, TextTable, TextZone, WholeTexts, hash_of_key, mix,
+    DecompressedTexts, KeyTable, TextPiece, TextTable, TextZone, WholeTexts, hash_of_key, mix,
 };
 use tidegate_model::{ColumnType, SegmentId};
 
@@ -32,6 +32,11 @@ const BITS: u32 = u128::BITS;
 /// The bits of the number of a text.
 const TEXT_BITS: u32 = u32::BITS;
 
+/// The bytes that a group takes while a table becomes a run: a word and a hash, each twice, and a
+/// number and a hash in the order of partitions.
+const GROUP_BYTES: usize = 2 * (16 + 8) + 16;
+/// The bytes that a text takes besides: a hash and an end, each twice, and its numbers.
+const TEXT_BYTES: usize = 2 * (8 + 8) + 32 + 4;
 /// The greatest number of bytes in a buffer of texts.
 const TEXT_BLOCK_BYTES: usize = 1 << 20;
 
@@ -190,6 +195,16 @@ impl HashKeys {
             // Ids and distances of values begin at 1.
             KeySource::Dense(_) | KeySource::Integer(_) => part != 0,
         }
+    }
+
+    /// Returns the bytes of the texts of a word.
+    pub(super) fn text_bytes(&self, word: &TextWord<'_>) -> usize {
+        let texts = self.texts();
+        let texts = texts.map(|(table, shift)| {
+            let text = word.texts[table].text(low_half(word.word >> shift));
+            text.map_or(0, str::len)
+        });
+        texts.sum()
     }
 
     /// Returns the values of each key of words.
@@ -422,6 +437,34 @@ impl HashGroups {
     pub(super) fn clear(&mut self) {
         self.keys.clear();
         self.texts.iter_mut().for_each(TextTable::clear);
+    }
+
+    /// Returns the first rows of a zone, whose stored texts have together at most so many bytes, at
+    /// least one row.
+    pub(super) fn rows_within(
+        &mut self,
+        keys: &HashKeys,
+        zone: &HashZone<'_>,
+        bytes_max: usize,
+    ) -> TextPiece {
+        let mut all = TextPiece { rows: zone.rows.count(), growth: 0 };
+        for key in &keys.keys {
+            let KeySource::Text(text) = &key.source else { continue };
+            let (rows, _) = zone.rows.split_at(all.rows);
+            let values = &zone.columns[text.column];
+            let zone = TextZone { values, rows, nulls: &[], dictionary: zone.segment.0 };
+            let of_key = self.texts[text.table].rows_within(&zone, bytes_max / keys.texts);
+            all = TextPiece { rows: of_key.rows, growth: all.growth + of_key.growth };
+        }
+        all
+    }
+
+    /// Returns the most bytes that a run of all groups takes, with what is needed to make it,
+    /// besides its states.
+    pub(super) fn run_bytes_max(&self) -> usize {
+        let texts = self.texts.iter().map(TextTable::decompressed_bytes_max).sum::<usize>();
+        // Texts are there twice: by their numbers in the table, and by those in the run.
+        texts * 2 + self.count() * (GROUP_BYTES + self.texts.len() * TEXT_BYTES)
     }
 
     /// Returns true if the texts of a zone can be added to those of the table.

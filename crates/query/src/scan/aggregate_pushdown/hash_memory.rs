@@ -3,9 +3,12 @@
 //! - It is reserved as that of an operator that can spill: it has a fair share, and leaves the rest
 //!   to others (memory-1). In place of spilling the tables are dropped, and the aggregate begins
 //!   anew in another way (`hash_run`).
+//! - Memory is reserved before it is taken: that of a piece of rows with long texts, of a table
+//!   that becomes a run, and of a batch of long texts.
 
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
+use datafusion::common::Result;
 use datafusion::execution::TaskContext;
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
 
@@ -28,6 +31,13 @@ impl HashMemory {
             self.refuse();
         }
         !self.is_refused()
+    }
+
+    /// Reserves memory until what is returned is dropped, without ending the work of workers.
+    pub(super) fn hold(&self, bytes: usize) -> Result<MemoryReservation> {
+        let held = self.reservation.new_empty();
+        held.try_grow(bytes)?;
+        Ok(held)
     }
 
     /// Gives back what was reserved.

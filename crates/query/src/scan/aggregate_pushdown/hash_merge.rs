@@ -75,6 +75,11 @@ impl Runs {
         groups / self.parts * (MERGE_BYTES + plan.slot_bytes())
     }
 
+    /// Returns the bytes of all texts.
+    pub(super) fn text_bytes(&self) -> usize {
+        self.runs.iter().map(Run::text_bytes).sum()
+    }
+
     /// Merges the next part; `None` if there are no more.
     pub(super) fn merge_next(&self, plan: &PushedAggregate) -> Option<Part> {
         let part = self.next.fetch_add(1, Ordering::Relaxed);
@@ -135,6 +140,11 @@ impl Part {
                 runs.runs[run as usize].with_texts(word)
             }
         }
+    }
+
+    /// Returns the bytes of the texts of a group.
+    pub(super) fn text_bytes(&self, plan: &PushedAggregate, runs: &Runs, group: usize) -> usize {
+        plan.hash_keys().text_bytes(&self.word(runs, group))
     }
 
     /// Returns the words of groups.

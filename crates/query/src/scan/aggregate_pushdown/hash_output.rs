@@ -1,5 +1,7 @@
 //! The output of groups that were found by hash: those that can be among the first rows of a sort
 //! above, in batches that are made as they are read.
+//!
+//! - hash_output-1. The texts of a batch have at most `BATCH_TEXT_BYTES` bytes, or it has one row.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -7,9 +9,13 @@ use std::sync::Arc;
 use datafusion::arrow::array::{RecordBatch, RecordBatchOptions};
 use datafusion::common::Result;
 
+use super::hash_memory::HashMemory;
 use super::hash_merge::{Part, Runs};
 use super::output;
 use super::plan::{Output, PushedAggregate};
+
+/// The most bytes of the texts of a batch: many times those of ordinary rows.
+pub(super) const BATCH_TEXT_BYTES: usize = 4 << 20;
 
 /// The rows that a sort with a limit above takes: those with the greatest or the least counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -20,6 +26,13 @@ pub(super) struct Top {
     pub(super) rows: usize,
     /// True if rows with the same count are sorted by something else.
     pub(super) has_more_keys: bool,
+}
+
+/// The groups of all workers, and their memory.
+pub(super) struct Groups {
+    pub(super) runs: Runs,
+    /// The reservation, which lasts as long as the groups.
+    pub(super) memory: HashMemory,
 }
 
 /// Batches of the groups that are left.
@@ -55,12 +68,14 @@ impl Batches {
         Batches { parts, ..Batches::all(None, batch_rows) }
     }
 
-    /// Returns the next batch.
+    /// Returns the next batch. The memory for one of ordinary size is reserved with the groups, and
+    /// that for a larger one while it is made.
     pub(super) fn next(
         &mut self,
         plan: &PushedAggregate,
-        runs: &Runs,
+        groups: &Groups,
     ) -> Option<Result<RecordBatch>> {
+        let Groups { runs, memory } = groups;
         while 0 < self.left {
             let Some(part) = self.part.as_ref().filter(|part| self.start < part.count()) else {
                 let next = match &mut self.parts {
@@ -72,11 +87,37 @@ impl Batches {
             };
             let rows = self.batch_rows.min(self.left);
             let range = self.start..part.count().min(self.start + rows);
+            let Piece { rows, bytes } = within(plan, runs, part, range);
+            assert!(bytes <= BATCH_TEXT_BYTES || rows == 1, "hash_output-1");
+            let range = self.start..self.start + rows;
             (self.start, self.left) = (range.end, self.left - range.len());
-            return Some(batch(plan, runs, part, range));
+            let held = (BATCH_TEXT_BYTES < bytes).then(|| memory.hold(bytes)).transpose();
+            return Some(held.and_then(|_held| batch(plan, runs, part, range)));
         }
         None
     }
+}
+
+/// The first of some groups, and the bytes of their texts.
+struct Piece {
+    rows: usize,
+    bytes: usize,
+}
+
+/// Returns the first of these groups, as many as a batch may have (hash_output-1).
+fn within(plan: &PushedAggregate, runs: &Runs, part: &Part, groups: Range<usize>) -> Piece {
+    let mut piece = Piece { rows: 0, bytes: 0 };
+    if plan.hash_keys().texts == 0 {
+        return Piece { rows: groups.len(), ..piece };
+    }
+    for group in groups {
+        let bytes = piece.bytes + part.text_bytes(plan, runs, group);
+        if 0 < piece.rows && BATCH_TEXT_BYTES < bytes {
+            break;
+        }
+        piece = Piece { rows: piece.rows + 1, bytes };
+    }
+    piece
 }
 
 /// Returns the groups that a sort with a limit needs, of each part.

@@ -4,8 +4,8 @@
 //!   are merged part by part (`hash_merge`): by the partitions of the output, as their batches are
 //!   read, or by as many tasks as there were workers, if only some groups or their counts leave.
 //! - hash_run-1. All partitions of the output have the same runs, and each part is in one of them.
-//! - If the memory of the groups is refused, all of them are dropped, and DataFusion's aggregate
-//!   runs in their place (`plain`), in the first partition of the output.
+//! - If the memory of the groups is refused, all of them are dropped with their tables, and then
+//!   DataFusion's aggregate runs in their place (`plain`), in the first partition of the output.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -24,7 +24,7 @@ use futures::{FutureExt, TryStreamExt, stream};
 use super::group_counts::GroupCounts;
 use super::hash_memory::HashMemory;
 use super::hash_merge::{Part, Runs};
-use super::hash_output::{Batches, Top, chosen};
+use super::hash_output::{BATCH_TEXT_BYTES, Batches, Groups, Top, chosen};
 use super::hash_table::Run;
 use super::plan::PushedAggregate;
 use super::work::{TaskList, Worker};
@@ -37,13 +37,6 @@ pub(super) struct Wanted {
     pub(super) fetch: Option<usize>,
     /// Counts of the groups in place of them.
     pub(super) counts: Option<Arc<GroupCounts>>,
-}
-
-/// The groups of all workers, and their memory.
-pub(super) struct Groups {
-    pub(super) runs: Runs,
-    #[expect(dead_code, reason = "the reservation lasts as long as the groups")]
-    memory: HashMemory,
 }
 
 /// The groups for all partitions of an output; `None` if there is no memory for them.
@@ -167,7 +160,7 @@ pub(super) async fn rows(
     };
     let next = move || {
         let _timer = elapsed.timer();
-        let batch = batches.next(&plan, &groups.runs)?;
+        let batch = batches.next(&plan, &groups)?;
         if let Ok(batch) = &batch {
             metrics.output_rows().add(batch.num_rows());
         }
@@ -243,7 +236,10 @@ async fn groups(
     };
     let kept = wanted.top.filter(|top| top.has_more_keys).map_or(0, |_| runs.parts());
     let merging = plan.workers().max(partitions);
-    if !memory.grow(runs.part_bytes(&plan).saturating_mul(kept + merging)) {
+    // Each partition of the output makes a batch at a time.
+    let batches = runs.text_bytes().min(BATCH_TEXT_BYTES).saturating_mul(partitions);
+    let parts = runs.part_bytes(&plan).saturating_mul(kept + merging);
+    if !memory.grow(parts.saturating_add(batches)) {
         return Ok(None);
     }
     let memory = Arc::into_inner(memory).expect("the workers have ended");

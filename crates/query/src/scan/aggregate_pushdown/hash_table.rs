@@ -4,6 +4,8 @@
 //! - hash_table-1. A table has at most `GROUPS_MAX` groups and one zone more, so that it stays in
 //!   the caches of a core. A full one becomes a run: its groups in the order of their partitions,
 //!   and their texts decompressed. Other groups of a run, and of other runs, may have the same key.
+//! - Texts of at most `TEXT_BYTES_MAX` bytes are added at a time, or one that is longer: a zone
+//!   with more is read in pieces, and the memory of each is reserved before it is read.
 //! - A table whose texts have another string table than the next zone is full.
 //! - If a full table had hardly fewer groups than rows, the rows behind it have a group each,
 //!   without a search, for some runs.
@@ -17,8 +19,10 @@ use super::states::States;
 
 /// The groups from which on a table is full.
 const GROUPS_MAX: usize = 12 << 10;
-/// The stored bytes of texts from which on a table is full.
+/// The stored bytes of texts from which on a table is full, and the most of a piece of a zone.
 const TEXT_BYTES_MAX: usize = 1 << 20;
+/// The most bytes that stay reserved beyond those of the table.
+const SURPLUS_MAX: usize = 4 << 20;
 /// The groups of a worker from which on there is no memory for more.
 const ALL_GROUPS_MAX: usize = 1 << 30;
 /// The runs whose rows have a group each, behind a table that was full in vain.
@@ -79,33 +83,61 @@ impl<'p> HashTable<'p> {
         wanted <= self.run_groups + self.groups.count()
     }
 
-    /// Writes the groups of the rows of a zone, and makes states for new ones; returns false if
-    /// there is no memory for them.
+    /// Writes the groups of the first rows of a zone, and makes states for new ones; returns the
+    /// number of the rows, or `None` if there is no memory for them.
     pub(super) fn find(
         &mut self,
         zone: &HashZone<'_>,
         states: &mut States,
         groups: &mut [u32],
-    ) -> Result<bool> {
+    ) -> Result<Option<usize>> {
         let is_full = GROUPS_MAX <= self.groups.count()
             || TEXT_BYTES_MAX <= self.groups.text_bytes()
             || !self.groups.fits(self.keys, zone);
         if is_full && !self.flush(states)? {
-            return Ok(false);
+            return Ok(None);
         }
-        self.groups.find(self.keys, zone, self.lookup, &mut self.scratch, groups)?;
+        let piece = self.groups.rows_within(self.keys, zone, TEXT_BYTES_MAX);
+        let (rows, _) = zone.rows.split_at(piece.rows);
+        let (zone, groups) = (HashZone { rows, ..*zone }, &mut groups[..piece.rows]);
+        if 0 < piece.growth && !self.reserve(self.bytes(states) + piece.growth) {
+            return Ok(None);
+        }
+        self.groups.find(self.keys, &zone, self.lookup, &mut self.scratch, groups)?;
         let count = self.groups.count();
         assert!(count <= GROUPS_MAX + groups.len(), "hash_table-1");
         self.rows += groups.len();
         states.grow(count);
-        let bytes = self.groups.bytes() + states.bytes();
+        Ok(self.reserve(self.bytes(states)).then_some(piece.rows))
+    }
+
+    /// Returns the bytes of the table.
+    fn bytes(&self, states: &States) -> usize {
+        let texts = self.texts.iter().map(DecompressedTexts::bytes).sum::<usize>();
+        self.groups.bytes() + states.bytes() + texts
+    }
+
+    /// Makes the reservation that of a table with so many bytes; returns false if it is refused.
+    fn reserve(&mut self, bytes: usize) -> bool {
         let more = bytes.saturating_sub(self.reserved);
+        if !self.memory.grow(more) {
+            return false;
+        }
         self.reserved += more;
-        Ok(self.memory.grow(more))
+        let less = self.reserved - bytes;
+        if SURPLUS_MAX < less {
+            self.memory.shrink(less);
+            self.reserved = bytes;
+        }
+        true
     }
 
     /// Makes the table a run; returns false if there is no memory for it.
     fn flush(&mut self, states: &mut States) -> Result<bool> {
+        let most = self.groups.run_bytes_max() + states.bytes();
+        if !self.memory.grow(most) {
+            return Ok(false);
+        }
         for (table, texts) in self.groups.texts.iter().zip(&mut self.texts) {
             table.decompress(texts);
         }
@@ -123,9 +155,12 @@ impl<'p> HashTable<'p> {
         self.runs.push(run);
         self.choose_lookup(count);
         self.groups.clear();
+        self.texts.iter_mut().for_each(DecompressedTexts::clear);
         states.clear();
         self.rows = 0;
-        Ok(self.memory.grow(bytes))
+        self.memory.shrink(most.saturating_sub(bytes));
+        let is_reserved = self.memory.grow(bytes.saturating_sub(most));
+        Ok(is_reserved && self.reserve(self.bytes(states)))
     }
 
     /// Decides how the groups of the next rows are found, behind a table with so many groups.
@@ -194,6 +229,11 @@ impl Run {
         if keys.is_one_text { self.texts[0].hashes() } else { &self.hashes }
     }
 
+    /// Returns the bytes of its texts.
+    pub(super) fn text_bytes(&self) -> usize {
+        self.texts.iter().map(WholeTexts::bytes).sum()
+    }
+
     /// Returns the word of a group, if there are texts.
     #[inline]
     pub(super) fn word(&self, group: usize) -> u128 {
@@ -209,7 +249,7 @@ impl Run {
     fn bytes(&self) -> usize {
         self.words.capacity() * size_of::<u128>()
             + self.hashes.capacity() * size_of::<u64>()
-            + self.texts.iter().map(WholeTexts::bytes).sum::<usize>()
+            + self.text_bytes()
             + self.states.bytes()
             + self.starts.capacity() * size_of::<u32>()
     }

@@ -76,6 +76,15 @@ pub(super) struct Worker<'p> {
     scratch: Scratch,
 }
 
+/// The columns of a page frame.
+#[derive(Clone, Copy)]
+struct FrameColumns<'f> {
+    columns: &'f [ZoneValues<'f>],
+    segment: SegmentId,
+    /// The position of its first row (aggregate-1).
+    position: u64,
+}
+
 /// Memory that is reused for each zone.
 struct Scratch {
     list: Vec<u16>,
@@ -154,41 +163,65 @@ impl<'p> Worker<'p> {
         let columns = columns.map(|(at, slice)| ZoneValues::new(at, slice, &NoSymbols));
         let columns =
             columns.collect::<tidegate_filter::Result<Vec<_>>>().map_err(Error::Filter)?;
-        let position = (number as u64) << 16;
-        let segment = task.segment.meta.id;
-        let Worker { plan, states, hashing, selection, scratch } = self;
-        let mut list = std::mem::take(&mut scratch.list);
+        let (segment, position) = (task.segment.meta.id, (number as u64) << 16);
+        let columns = FrameColumns { columns: &columns, segment, position };
+        let mut list = std::mem::take(&mut self.scratch.list);
         for zone in task.rows.start / ZONE_ROWS..task.rows.end.div_ceil(ZONE_ROWS) {
             let all = zone * ZONE_ROWS..((zone + 1) * ZONE_ROWS).min(frame.rows());
             let rows = if is_selected.is_some() {
-                let words = &selection.words()[zone * ZONE_WORDS..][..ZONE_WORDS];
+                let words = &self.selection.words()[zone * ZONE_WORDS..][..ZONE_WORDS];
                 ZoneRows::selected(zone, words, &mut list)
             } else {
                 let start = all.start.max(task.rows.start);
                 ZoneRows::Run { start, end: all.end.min(task.rows.end) }
             };
-            let count = rows.count();
-            if count == 0 {
-                continue;
+            let whole = (rows.count() == all.len()).then_some(zone);
+            if !self.fold_zone(columns, rows, whole)? {
+                break;
             }
+        }
+        self.scratch.list = list;
+        Ok(())
+    }
+
+    /// Folds rows of a zone, whose number is `whole` if they are all of its rows; returns false if
+    /// there is no memory for their groups. Rows with long texts are folded in pieces, and a
+    /// statement that was stopped ends between them.
+    fn fold_zone(
+        &mut self,
+        frame: FrameColumns<'_>,
+        rows: ZoneRows<'_>,
+        whole: Option<usize>,
+    ) -> Result<bool> {
+        let Worker { plan, states, hashing, scratch, .. } = self;
+        let FrameColumns { columns, segment, position } = frame;
+        let (all, mut rest) = (rows.count(), rows);
+        while 0 < rest.count() {
+            let mut count = rest.count();
             let one = match hashing {
-                None => slots(plan, &columns, segment, rows, scratch)?,
+                None => slots(plan, columns, segment, rest, scratch)?,
                 Some(hashing) => {
-                    let zone = HashZone { columns: &columns, segment, rows };
-                    if !hashing.find(&zone, states, &mut scratch.slots[..count])? {
-                        break;
+                    let stop = plan.source.read.stop.as_ref();
+                    if let Some(reason) = stop.and_then(|stop| stop.reason()) {
+                        return Err(Error::from(reason).into());
                     }
+                    let zone = HashZone { columns, segment, rows: rest };
+                    let found = hashing.find(&zone, states, &mut scratch.slots[..count])?;
+                    let Some(found) = found else { return Ok(false) };
+                    count = found;
                     None
                 }
             };
+            let (rows, behind) = rest.split_at(count);
+            rest = behind;
             let slots = match one {
                 Some(slot) => GroupIndices::Same(slot),
                 None => GroupIndices::Each(&scratch.slots[..count]),
             };
             count_rows(&mut states.rows, slots, count);
             let batch = Batch { groups: slots, rows, position };
+            let whole = whole.filter(|_| count == all);
             for read in &plan.reads {
-                let whole = (count == all.len()).then_some(zone);
                 let zone = ReadZone { read, values: &columns[read.column], batch, whole };
                 let memory = Memory {
                     nulls: &mut scratch.nulls,
@@ -198,8 +231,7 @@ impl<'p> Worker<'p> {
                 fold_column(plan, states, &zone, memory)?;
             }
         }
-        scratch.list = list;
-        Ok(())
+        Ok(true)
     }
 }
 
