@@ -25,6 +25,7 @@ mod sim;
 mod clock;
 mod memory;
 mod heap;
+mod allocator;
 mod machine;
 mod thread;
 #[cfg(target_os = "linux")]
@@ -38,6 +39,7 @@ mod uring;
 mod interrupt;
 mod sys;
 
+pub use allocator::{give_back_memory, give_back_old_memory};
 pub use buffer::{AlignedBuffer, BufferPool, BufferPoolOptions};
 pub use clock::{Clock, SimClock, SystemClock};
 pub use disk::{DirEntry, DirLock, Disk, DiskFile, FileStamp, OpenMode};
