@@ -46,7 +46,7 @@ mod tests {
 
     /// Allocates memory with mimalloc, writes to all of it, and frees it.
     fn use_memory(bytes: usize) {
-        let layout = Layout::from_size_align(bytes, 8).unwrap();
+        let layout = Layout::from_size_align(bytes, 8).expect("a layout");
         // SAFETY: the layout is not empty, all bytes are inside of it, and it is freed once
         // (allocator-1).
         unsafe {
