@@ -22,6 +22,7 @@ mod read;
 mod open;
 mod verify;
 pub mod decode;
+mod text_sizes;
 
 use std::sync::Arc;
 
@@ -35,6 +36,7 @@ pub use memory::MemSegmentWriter;
 pub(crate) use open::{OpenReaders, ReaderSlot};
 pub use read::Reader;
 pub(crate) use read::{MemSegmentBytes, check_length, mem_segment_path};
+pub use text_sizes::TextSizes;
 pub use write::{Direct, RegionSink, Writer, WriterSpec};
 
 /// The description of a segment in WAL records and manifests.

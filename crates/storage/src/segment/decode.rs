@@ -3,6 +3,8 @@
 //! - Decoding returns the values that `encode` took, in the Arrow type of `arrow_type`.
 //! - decode-1. Strings are checked to be UTF-8 once, when their dictionary or page frame is
 //!   decoded.
+//! - decode-2. A dictionary is decoded as a whole and kept, so that its rows are as fast as numbers;
+//!   one of long texts is not, and only the texts of the rows that are read are decoded.
 //!
 //! Not here: reading and checking bytes (`read`).
 
@@ -25,7 +27,7 @@ use tidegate_model::frame::{Dictionary, Strings};
 use tidegate_model::{Codes, Column, ColumnSlice, ColumnType, Encoded, TimeUnit};
 
 use super::encode::kernels::POWERS;
-use super::fsst::Decoder;
+use super::fsst::{Decoder, SYMBOL_BYTES};
 use crate::error::SegmentDamage;
 use crate::symbols::SymbolTable;
 
@@ -91,6 +93,31 @@ impl DecodedDictionary {
     }
 }
 
+/// Bytes of the texts of a dictionary up to which it is kept (decode-2): a segment is open for long,
+/// and no statement is charged for it.
+const KEPT_DICTIONARY_BYTES: u64 = 16 << 20;
+
+/// Bytes of a text from which decoding it anew takes hardly longer than whatever it is read for.
+const LONG_TEXT_BYTES: u64 = 8 << 10;
+
+/// The texts of a dictionary, if it is not kept because they are long (decode-2).
+pub(super) fn long_texts<'d, 'a>(dictionary: &'d Dictionary<'a>) -> Option<&'d Strings<'a>> {
+    let Dictionary::Strings(strings) = dictionary else { return None };
+    let (count, bytes) = (strings.count() as u64, bytes_max(strings, 0..strings.count()));
+    (KEPT_DICTIONARY_BYTES < bytes && LONG_TEXT_BYTES * count <= bytes).then_some(strings)
+}
+
+/// A bound of the bytes of some texts. A code that is not in its dictionary has none: decoding it
+/// returns the error.
+pub(super) fn bytes_max(strings: &Strings<'_>, texts: Range<usize>) -> u64 {
+    let offset = |at: usize| {
+        let offset = strings.offsets.get(at).copied().unwrap_or_default();
+        u64::from(u32::from_le_bytes(offset))
+    };
+    let expansion = if strings.table.is_some() { SYMBOL_BYTES as u64 } else { 1 };
+    offset(texts.end).saturating_sub(offset(texts.start)) * expansion
+}
+
 /// String views and the bytes they point to.
 #[derive(Debug, Default)]
 struct Views {
@@ -142,8 +169,29 @@ impl RowSelection<'_> {
         }
     }
 
+    /// The row at a position among these.
+    ///
+    /// # Panics
+    /// If there are not so many.
+    #[must_use]
+    pub fn at(&self, position: usize) -> usize {
+        assert!(position < self.count(), "there are {} rows", self.count());
+        match self {
+            RowSelection::Range(rows) => rows.start + position,
+            RowSelection::List(rows) => rows[position] as usize,
+        }
+    }
+
+    /// The first row.
+    pub(super) fn start(&self) -> usize {
+        match self {
+            RowSelection::Range(rows) => rows.start,
+            RowSelection::List(rows) => rows.first().map_or(0, |&row| row as usize),
+        }
+    }
+
     /// One past the last row.
-    fn end(&self) -> usize {
+    pub(super) fn end(&self) -> usize {
         match self {
             RowSelection::Range(rows) => rows.end.max(rows.start),
             RowSelection::List(rows) => rows.last().map_or(0, |&row| row as usize + 1),
@@ -196,7 +244,7 @@ impl RowSelection<'_> {
     }
 }
 
-/// Rows of a slice as an array. `dictionary` is the column's, if it has one.
+/// Rows of a slice as an array. `dictionary` is the column's, if it has one that is kept.
 pub(super) fn array(
     slice: &ColumnSlice<'_>,
     rows: &RowSelection<'_>,
@@ -431,8 +479,14 @@ impl Part<'_> {
 
     fn strings(self, dictionary: Option<&DecodedDictionary>) -> Decoded<ArrayRef> {
         let views = match &self.slice.encoded {
-            Encoded::Dictionary { codes, .. } => {
-                let DecodedDictionary(of_codes) = dictionary.ok_or(SegmentDamage::Dictionary)?;
+            Encoded::Dictionary { codes, dictionary: stored } => {
+                let Some(DecodedDictionary(of_codes)) = dictionary else {
+                    let strings = long_texts(stored).ok_or(SegmentDamage::Dictionary)?;
+                    let mut builder = ViewBuilder::default();
+                    builder.push_codes(*strings, codes, self.rows)?;
+                    let views = builder.finish(self.slice.ty)?;
+                    return Ok(views.into_array(self.slice.ty, self.nulls));
+                };
                 let count = of_codes.views.len();
                 let mut foreign = false;
                 let codes =
@@ -505,6 +559,15 @@ impl Views {
 /// Size at which a buffer is closed: views address its bytes with 31 bits.
 const BUFFER_BYTES_MAX: usize = 1 << 30;
 
+/// Bytes of a buffer that may stay unused: those who hold an array count them, too.
+const SPARE_BYTES_MAX: usize = 1 << 20;
+
+/// The decoder of strings; `None` if they are not compressed.
+fn decoder_of(strings: Strings<'_>) -> Decoded<Option<Decoder>> {
+    let decoder = |table| Decoder::new(table).ok_or(SegmentDamage::StringTable);
+    strings.table.map(decoder).transpose()
+}
+
 /// Collects strings as Arrow views.
 #[derive(Default)]
 struct ViewBuilder {
@@ -518,23 +581,45 @@ struct ViewBuilder {
 impl ViewBuilder {
     fn push_all(&mut self, strings: Strings<'_>, rows: &RowSelection<'_>) -> Decoded<()> {
         self.views.reserve(rows.count());
-        let decoder = match strings.table {
-            None => None,
-            Some(table) => Some(Decoder::new(table).ok_or(SegmentDamage::StringTable)?),
-        };
-        let add = |row: usize| match &decoder {
-            None => self.push(strings.stored(row)),
-            Some(decoder) => {
-                let start = self.begin();
-                decoder.decompress(strings.stored(row), &mut self.text);
-                self.end(start);
-            }
-        };
+        let decoder = decoder_of(strings)?;
+        let add = |row: usize| self.push_stored(strings.stored(row), decoder.as_ref());
         match rows {
             RowSelection::Range(rows) => rows.clone().for_each(add),
             RowSelection::List(rows) => rows.iter().map(|&row| row as usize).for_each(add),
         }
         Ok(())
+    }
+
+    /// As `push_all`, for rows with codes of these strings: each string is decoded once.
+    fn push_codes(
+        &mut self,
+        strings: Strings<'_>,
+        codes: &Codes<'_>,
+        rows: &RowSelection<'_>,
+    ) -> Decoded<()> {
+        self.views.reserve(rows.count());
+        let decoder = decoder_of(strings)?;
+        let mut known: HashMap<usize, u128> = HashMap::new();
+        for code in map_codes(codes, rows, |code| usize::try_from(code).unwrap_or(usize::MAX)) {
+            if strings.count() <= code {
+                return Err(SegmentDamage::Code);
+            }
+            if let Some(view) = known.get(&code) {
+                self.views.push(*view);
+                continue;
+            }
+            self.push_stored(strings.stored(code), decoder.as_ref());
+            known.extend(self.views.last().map(|view| (code, *view)));
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn push_stored(&mut self, stored: &[u8], decoder: Option<&Decoder>) {
+        let Some(decoder) = decoder else { return self.push(stored) };
+        let start = self.begin();
+        decoder.decompress(stored, &mut self.text);
+        self.end(start);
     }
 
     fn push(&mut self, text: &[u8]) {
@@ -571,6 +656,9 @@ impl ViewBuilder {
     /// decode-1: all bytes are valid UTF-8 and no string begins inside of a character, so every
     /// string is valid.
     fn finish(mut self, ty: ColumnType) -> Decoded<Views> {
+        if SPARE_BYTES_MAX < self.text.capacity() - self.text.len() {
+            self.text.shrink_to_fit();
+        }
         self.full.push(self.text);
         if ty != ColumnType::Binary {
             let is_utf8 = self.full.iter().all(|text| simdutf8::basic::from_utf8(text).is_ok());

@@ -61,6 +61,10 @@ impl Encoder {
 /// Maximal length of a symbol of the table.
 pub(super) const SYMBOL_BYTES: usize = 8;
 
+/// Bytes from which a compressed string is measured before it is decompressed: memory for symbols
+/// of the maximal length would be several times what it takes.
+const MEASURED_FROM_BYTES: usize = 1 << 20;
+
 /// A table, ready to decompress.
 #[derive(Debug)]
 pub(super) struct Decoder {
@@ -131,7 +135,10 @@ impl Decoder {
             return;
         }
         let decompressor = Decompressor::new(&self.symbols, &self.lengths);
-        out.reserve(decompressor.max_decompression_capacity(compressed) + 8);
+        out.reserve(match compressed.len() {
+            MEASURED_FROM_BYTES.. => self.plain_bytes(compressed) + SYMBOL_BYTES,
+            _ => decompressor.max_decompression_capacity(compressed) + SYMBOL_BYTES,
+        });
         let written = decompressor.decompress_into(compressed, out.spare_capacity_mut());
         // SAFETY: the function has initialised `written` bytes of the spare capacity.
         unsafe { out.set_len(out.len() + written) }

@@ -26,7 +26,9 @@ use tidegate_model::{
 use tidegate_platform::{Disk, Mapping, OpenMode};
 
 use super::SegmentMeta;
-use super::decode::{self, DecodedDictionary, RowSelection};
+use super::decode::{self, DecodedDictionary, RowSelection, long_texts};
+use super::fsst::SYMBOL_BYTES;
+use super::text_sizes::TextSizes;
 use super::write::FILE_BYTES_MIN;
 use crate::error::{Error, Result, SegmentDamage};
 use crate::symbols::SymbolTables;
@@ -229,6 +231,27 @@ impl Reader {
             .collect()
     }
 
+    /// The sizes of the texts that `arrays` decodes for rows of a page frame; `None` if it decodes
+    /// none, or if all of them together have at most `small` bytes, which the footer alone says.
+    ///
+    /// # Errors
+    /// As `frame`.
+    pub fn text_sizes(
+        &self,
+        frame: u64,
+        column: &Column,
+        small: u64,
+    ) -> Result<Option<TextSizes<'_>>> {
+        let Some(position) = self.position(column) else { return Ok(None) };
+        let footer = &self.footer.columns[position];
+        let region = footer.frames[usize::try_from(frame).expect("64 at most")].region.bytes;
+        let dictionary = footer.dictionary.map_or(0, |dictionary| dictionary.region.bytes);
+        if region.saturating_add(dictionary).saturating_mul(SYMBOL_BYTES as u64) <= small {
+            return Ok(None);
+        }
+        Ok(TextSizes::new(&self.slice(frame, column)?))
+    }
+
     /// The rows whose designated timestamp is in `range`: rows are sorted (segment-2), so it is a
     /// row range.
     ///
@@ -361,6 +384,8 @@ impl Reader {
         parsed.map(Some).ok_or_else(damage)
     }
 
+    /// The column's dictionary, decoded as a whole; `None` if there is none, or it is not kept
+    /// (decode-2).
     fn decoded_dictionary(
         &self,
         column: &Column,
@@ -371,6 +396,9 @@ impl Reader {
             return Ok(Some(decoded));
         }
         let Some(dictionary) = self.dictionary(position)? else { return Ok(None) };
+        if long_texts(&dictionary).is_some() {
+            return Ok(None);
+        }
         let decoded =
             decode::dictionary(column, dictionary, symbols.get(column.id).map(|table| &**table))
                 .map_err(|damage| {

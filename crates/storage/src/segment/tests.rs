@@ -277,6 +277,7 @@ fn reads_as(reader: &Reader, column: &Column, values: &[Value], tables: &SymbolT
         let arrays_of = |rows| reader.arrays(frame, &rows, columns, tables).expect("decodes");
         let some: Vec<u32> = (0..rows).step_by(3).map(|at| u32::try_from(at).unwrap()).collect();
         let picked = arrays_of(RowSelection::List(&some));
+        counts(reader, frame, &RowSelection::List(&some), column, &picked[0]);
         for (at, &place) in some.iter().enumerate() {
             let (found, wanted) = (value_at(ty, &picked[0], at), &values[row + place as usize]);
             assert!(same(&found, wanted), "segment-3 {ty:?} {what} picked row {place}: {found:?}");
@@ -284,6 +285,7 @@ fn reads_as(reader: &Reader, column: &Column, values: &[Value], tables: &SymbolT
         for part in [0..rows / 3, rows / 3..rows] {
             let arrays = arrays_of(RowSelection::Range(part.clone()));
             assert_eq!(arrays[0].len(), part.len());
+            counts(reader, frame, &RowSelection::Range(part.clone()), column, &arrays[0]);
             for at in 0..part.len() {
                 let found = value_at(ty, &arrays[0], at);
                 assert!(same(&found, &values[row]), "segment-3 {ty:?} {what} row {row}: {found:?}");
@@ -295,6 +297,24 @@ fn reads_as(reader: &Reader, column: &Column, values: &[Value], tables: &SymbolT
     let columns = [("c".to_owned(), ty)];
     let schema = Schema::new(&columns, None, PartitionUnit::None).expect("a schema");
     reader.verify(&schema, tables).unwrap_or_else(|error| panic!("{ty:?} {what}: {error}"));
+}
+
+/// The bytes of the texts of an array.
+fn text_bytes(array: &ArrayRef) -> u64 {
+    array.to_data().buffers().iter().skip(1).map(|texts| texts.len() as u64).sum()
+}
+
+/// Checks that the texts of decoded rows have no more bytes than were counted before.
+#[track_caller]
+fn counts(reader: &Reader, frame: u64, rows: &RowSelection<'_>, column: &Column, array: &ArrayRef) {
+    let Some(mut sizes) = reader.text_sizes(frame, column, 0).expect("reads") else { return };
+    let count = (0..rows.count()).map(|at| sizes.count_row(rows.at(at))).sum::<u64>();
+    let (made, most) = (text_bytes(array), sizes.bytes_max(rows));
+    assert!(made <= count && count <= most, "text_sizes-1: {made}, {count}, {most}");
+    for at in (0..rows.count().min(20)).filter(|_| column.ty == ColumnType::Varchar) {
+        let text = array.as_string_view().value(at);
+        assert!(array.is_null(at) || sizes.bytes_of_row(rows.at(at)) == text.len() as u64);
+    }
 }
 
 /// The least, the greatest and some other values of a type.
@@ -419,6 +439,32 @@ fn long_and_repeating_texts_are_compressed_and_come_back() {
     let repeating: Vec<Value> = (0..3_000).map(|row| texts[row % 700].clone()).collect();
     assert_eq!(conforms(ColumnType::Varchar, &repeating, "repeating"), [Encoding::Dictionary]);
     conforms(ColumnType::Symbol, &repeating, "symbols");
+}
+
+/// A segment kept all texts of its dictionaries decoded, of any length, for as long as it was open.
+#[test]
+fn dictionaries_of_long_texts_are_not_kept() {
+    const BYTES: usize = 6 << 20;
+    let texts = [b'a', b'b', b'c'].map(|byte| vec![byte; BYTES]);
+    let values = texts.each_ref().map(Vec::as_slice);
+    let ids = [2, 0, 2, 1, 0, 2];
+    let rows = DictionaryRows { ids: &ids, values: &values, form: TextForm::Raw, validity: None };
+    let (ty, compressor) = (ColumnType::Varchar, StringCompressor::never());
+    let reader = in_memory(ty, ids.len(), |encoder| encoder.push_dictionary(rows, &compressor));
+    let column = column(ty);
+    let columns = std::slice::from_ref(&column);
+    let picked = RowSelection::Range(0..3);
+    let arrays = reader.arrays(0, &picked, columns, &SymbolTables::default()).expect("decodes");
+    let firsts = arrays[0].as_string_view().iter().map(|text| text.unwrap().as_bytes()[0]);
+    assert_eq!(firsts.collect::<Vec<_>>(), *b"cac");
+    assert_eq!(text_bytes(&arrays[0]), 2 * BYTES as u64, "decode-2: each text once");
+    assert!(reader.dictionaries.iter().all(|kept| kept.get().is_none()), "decode-2");
+    let mut sizes = reader.text_sizes(0, &column, 0).expect("reads").expect("texts");
+    let counted = (0..4).map(|row| sizes.count_row(row)).collect::<Vec<_>>();
+    let bytes = BYTES as u64;
+    assert_eq!(counted, [bytes, bytes, 0, bytes], "text_sizes-1");
+    let all = reader.text_sizes(0, &column, 1 << 40).expect("reads");
+    assert!(all.is_none(), "the footer alone says that they are less");
 }
 
 #[test]
