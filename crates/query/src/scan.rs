@@ -70,6 +70,7 @@ use crate::types::literal::time_value;
 use aggregate_pushdown::PushedAggregateExec;
 use condition::Translator;
 use dynamic::DynamicFilters;
+use read::text_memory::TextMemory;
 use read::{Conjunct, ReadPlan};
 use row_filter::RowFilter;
 use stream::{OrderedStream, QueueStream, TaskQueue};
@@ -500,16 +501,12 @@ impl DataSource for ScanSource {
             _ => Arc::new(TaskQueue::new(&self.read, &self.tasks, self.bounds.limit)),
         };
         let metrics = BaselineMetrics::new(&self.metrics, args.partition);
+        let memory = TextMemory::new(&args.context);
         Ok(match self.read.order {
-            ScanOrder::Any => Box::pin(cooperative(QueueStream::new(queue, metrics))),
+            ScanOrder::Any => Box::pin(cooperative(QueueStream::new(queue, memory, metrics))),
             ScanOrder::Forward | ScanOrder::Backward => {
                 let window = self.bounds.threads * 2;
-                Box::pin(cooperative(OrderedStream::new(
-                    queue,
-                    window,
-                    args.context.memory_pool(),
-                    metrics,
-                )))
+                Box::pin(cooperative(OrderedStream::new(queue, window, memory, metrics)))
             }
         })
     }

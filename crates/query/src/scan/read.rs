@@ -3,12 +3,14 @@
 //!
 //! - A batch holds exactly the rows that pass all conditions and are not deleted, in the requested
 //!   order.
-//! - At most `ReadPlan::batch_rows` rows are decoded at a time, and not many more than are wanted;
-//!   the caller decides when to yield.
+//! - At most `ReadPlan::batch_rows` rows are decoded at a time, fewer if their texts are long
+//!   (text_memory-1), and not many more than are wanted; the caller decides when to yield.
 //!
 //! Conditions on encoded columns come first (`row_filter`); those that only DataFusion can evaluate
-//! are evaluated on the remaining rows.
+//! are evaluated on the remaining rows. Columns that are in no condition are decoded last, of the
+//! rows that pass.
 
+pub(crate) mod text_memory;
 pub(crate) mod merge;
 
 use std::ops::Range;
@@ -17,24 +19,25 @@ use std::sync::Arc;
 use datafusion::arrow::array::{
     Array, ArrayRef, BooleanArray, RecordBatch, RecordBatchOptions, UInt64Array,
 };
-use datafusion::arrow::compute::{
-    and, filter_record_batch, prep_null_mask_filter, take_record_batch,
-};
+use datafusion::arrow::compute::{and, filter, prep_null_mask_filter, take_record_batch};
 use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::common::Result;
 use datafusion::common::cast::as_boolean_array;
+use datafusion::execution::memory_pool::MemoryReservation;
 use datafusion::physical_expr::PhysicalExpr;
 use tidegate_filter::Selection;
-use tidegate_model::{Column, SegmentId, limits};
+use tidegate_model::{Column, ColumnType, SegmentId, limits};
 use tidegate_storage::segment::RowSelection;
-use tidegate_storage::{DeletionVector, SegmentRun, Snapshot};
+use tidegate_storage::{DeletionVector, Snapshot};
 
 use super::dynamic::DynamicFilters;
 use super::row_filter::{FrameRequest, RowFilter};
 use super::task::{BATCH_ROWS, FrameRows, ScanOrder, ScanTask, ZONE_ROWS};
 use crate::cancel::CancelState;
 use crate::error::Error;
+use crate::value_bytes::{bytes_of, memory_of_rows};
 use merge::Merge;
+use text_memory::{Charge, TextMemory, TextPart, compacted, settle};
 
 /// A condition and the columns in it.
 #[derive(Debug, Clone)]
@@ -75,11 +78,18 @@ pub(crate) enum TaskReader {
 /// The result of a step of reading.
 pub(crate) enum Step {
     /// Rows.
-    Batch(RecordBatch),
+    Batch(ReadRows),
     /// None of the rows in this step passed; there may be more.
     Nothing,
     /// No rows are left.
     End,
+}
+
+/// Rows that were read, and the charges for their texts.
+#[derive(Debug, Clone)]
+pub(crate) struct ReadRows {
+    pub(crate) batch: RecordBatch,
+    pub(crate) charges: Vec<Arc<MemoryReservation>>,
 }
 
 impl TaskReader {
@@ -91,10 +101,10 @@ impl TaskReader {
     }
 
     /// Reads some rows, about as many as are `wanted`.
-    pub(crate) fn step(&mut self, wanted: usize) -> Result<Step> {
+    pub(crate) fn step(&mut self, wanted: usize, memory: &TextMemory) -> Result<Step> {
         match self {
-            TaskReader::Rows(reader) => reader.step(wanted),
-            TaskReader::Merge(merge) => merge.step(wanted),
+            TaskReader::Rows(reader) => reader.step(wanted, memory),
+            TaskReader::Merge(merge) => merge.step(wanted, memory),
         }
     }
 }
@@ -104,7 +114,38 @@ pub(crate) struct RowsReader {
     plan: Arc<ReadPlan>,
     /// The task; its rows are those not read yet.
     task: FrameRows,
+    texts: TextColumns,
+    /// Rows for which the conditions on decoded ones were not evaluated yet.
     filtered: FilteredRows,
+    passed: Passed,
+}
+
+/// The columns of texts, as positions in the table.
+struct TextColumns {
+    /// Those in conditions on decoded rows.
+    conditions: Vec<usize>,
+    /// The others of the output.
+    others: Vec<usize>,
+}
+
+impl TextColumns {
+    fn of(plan: &ReadPlan) -> TextColumns {
+        let columns = plan.snapshot.schema.columns();
+        let is_text = |at: &usize| {
+            let ty = columns.get(*at).map(|column| column.ty);
+            matches!(ty, Some(ColumnType::Varchar | ColumnType::Binary))
+        };
+        let conditions = plan.conjuncts.iter().flat_map(|conjunct| &conjunct.columns);
+        let mut conditions = conditions.copied().filter(is_text).collect::<Vec<_>>();
+        conditions.sort_unstable();
+        conditions.dedup();
+        let is_other = |at: &usize| conditions.binary_search(at).is_err();
+        let others = plan.output.iter().copied().filter(is_text).filter(is_other);
+        let mut others = others.collect::<Vec<_>>();
+        others.sort_unstable();
+        others.dedup();
+        TextColumns { conditions, others }
+    }
 }
 
 /// Rows that have passed the filter and were not returned yet.
@@ -117,16 +158,41 @@ enum FilteredRows {
 impl FilteredRows {
     const NONE: FilteredRows = FilteredRows::Range(0..0);
 
-    fn count(&self) -> usize {
-        match self {
-            FilteredRows::Range(rows) | FilteredRows::List(_, rows) => rows.len(),
+    fn of(rows: &RowSelection<'_>) -> FilteredRows {
+        match rows {
+            RowSelection::Range(rows) => FilteredRows::Range(rows.clone()),
+            RowSelection::List(rows) => FilteredRows::list(rows.to_vec()),
         }
     }
 
+    fn list(rows: Vec<u32>) -> FilteredRows {
+        let left = 0..rows.len();
+        FilteredRows::List(rows, left)
+    }
+
+    fn left(&self) -> &Range<usize> {
+        match self {
+            FilteredRows::Range(left) | FilteredRows::List(_, left) => left,
+        }
+    }
+
+    fn count(&self) -> usize {
+        self.left().len()
+    }
+
+    /// Returns the next rows, the first ones or the last ones, and does not take them.
+    fn next(&self, rows: usize, order: ScanOrder) -> RowSelection<'_> {
+        self.selection(take_rows(&mut self.left().clone(), rows, order))
+    }
+
     /// Takes some rows: the first ones, or the last ones.
-    fn take(&mut self, rows: usize, order: ScanOrder) -> RowSelection<'_> {
+    fn take(&mut self, rows: usize, order: ScanOrder) -> Range<usize> {
         let (FilteredRows::Range(left) | FilteredRows::List(_, left)) = self;
-        let taken = take_rows(left, rows, order);
+        take_rows(left, rows, order)
+    }
+
+    /// Returns the rows that were taken.
+    fn selection(&self, taken: Range<usize>) -> RowSelection<'_> {
         match self {
             FilteredRows::Range(_) => RowSelection::Range(taken),
             FilteredRows::List(rows, _) => {
@@ -139,6 +205,29 @@ impl FilteredRows {
                 }
             }
         }
+    }
+}
+
+/// Rows that have passed all conditions and were not returned yet.
+struct Passed {
+    rows: FilteredRows,
+    /// Columns that are decoded, with a value for each of the rows from `first` on.
+    arrays: Vec<(usize, ArrayRef)>,
+    first: usize,
+    /// For the texts in them.
+    charge: Charge,
+}
+
+impl Passed {
+    /// Rows without decoded columns.
+    fn of(rows: FilteredRows) -> Passed {
+        Passed { first: rows.left().start, rows, arrays: Vec::new(), charge: None }
+    }
+
+    /// Returns the decoded columns of rows that were taken.
+    fn arrays_of(&self, taken: &Range<usize>) -> Vec<(usize, ArrayRef)> {
+        let start = taken.start - self.first;
+        self.arrays.iter().map(|(at, array)| (*at, array.slice(start, taken.len()))).collect()
     }
 }
 
@@ -159,42 +248,94 @@ fn take_rows(left: &mut Range<usize>, rows: usize, order: ScanOrder) -> Range<us
 
 impl RowsReader {
     pub(crate) fn new(plan: Arc<ReadPlan>, task: FrameRows) -> RowsReader {
-        RowsReader { plan, task, filtered: FilteredRows::NONE }
+        let (texts, passed) = (TextColumns::of(&plan), Passed::of(FilteredRows::NONE));
+        RowsReader { plan, task, texts, filtered: FilteredRows::NONE, passed }
     }
 
-    fn step(&mut self, wanted: usize) -> Result<Step> {
-        let plan = &self.plan;
-        if self.filtered.count() == 0 {
-            let rows = &mut self.task.rows;
-            if rows.start == rows.end {
-                return Ok(Step::End);
+    fn step(&mut self, wanted: usize, memory: &TextMemory) -> Result<Step> {
+        self.plan.check_stop()?;
+        if self.passed.rows.count() == 0 {
+            if self.filtered.count() == 0
+                && let Some(step) = self.filter(wanted)?
+            {
+                return Ok(step);
             }
-            // Few rows are filtered if few are wanted, and else as many as one pass can filter.
-            let looked_at = match &plan.filter {
-                Some(_) if wanted < BATCH_ROWS => to_zone_bound(rows, plan.order),
-                // The operators above may have new conditions after each batch.
-                Some(_) if plan.dynamic.is_some() => BATCH_ROWS,
-                Some(_) => rows.len(),
-                None if plan.is_counting() => rows.len(),
-                None => plan.batch_rows,
-            };
-            let rows = take_rows(rows, looked_at, plan.order);
-            let request = plan.request(&self.task, rows);
-            if plan.is_counting() {
-                let count = plan.count(&request)?;
-                return Ok(if count == 0 { Step::Nothing } else { Step::Batch(plan.rows(count)?) });
-            }
-            self.filtered = plan.filtered_rows(&request)?;
+            self.evaluate(memory)?;
         }
-        if self.filtered.count() == 0 {
+        if self.passed.rows.count() == 0 {
             return Ok(Step::Nothing);
         }
-        // The number of rows that pass the conditions on decoded ones is not known.
-        let most = plan.batch_rows;
-        let rows = if plan.conjuncts.is_empty() { wanted.clamp(1, most) } else { most };
-        let rows = self.filtered.take(rows, plan.order);
-        let read = plan.read(&self.task.segment, self.task.frame, rows)?;
-        Ok(read.map_or(Step::Nothing, Step::Batch))
+        self.read(wanted, memory).map(Step::Batch)
+    }
+
+    /// Filters the next rows of the task. Returns the step if no row is left to decode.
+    fn filter(&mut self, wanted: usize) -> Result<Option<Step>> {
+        let plan = &self.plan;
+        let rows = &mut self.task.rows;
+        if rows.start == rows.end {
+            return Ok(Some(Step::End));
+        }
+        // Few rows are filtered if few are wanted, and else as many as one pass can filter.
+        let looked_at = match &plan.filter {
+            Some(_) if wanted < BATCH_ROWS => to_zone_bound(rows, plan.order),
+            // The operators above may have new conditions after each batch.
+            Some(_) if plan.dynamic.is_some() => BATCH_ROWS,
+            Some(_) => rows.len(),
+            None if plan.is_counting() => rows.len(),
+            None => plan.batch_rows,
+        };
+        let rows = take_rows(rows, looked_at, plan.order);
+        let request = plan.request(&self.task, rows);
+        if plan.is_counting() {
+            let count = plan.count(&request)?;
+            return Ok(Some(if count == 0 { Step::Nothing } else { plan.rows(count)? }));
+        }
+        self.filtered = plan.filtered_rows(&request)?;
+        Ok((self.filtered.count() == 0).then_some(Step::Nothing))
+    }
+
+    /// Evaluates the conditions on decoded rows for some of those that have passed the filter.
+    fn evaluate(&mut self, memory: &TextMemory) -> Result<()> {
+        let plan: &ReadPlan = &self.plan;
+        if plan.conjuncts.is_empty() {
+            self.passed = Passed::of(std::mem::replace(&mut self.filtered, FilteredRows::NONE));
+            return Ok(());
+        }
+        let next = self.filtered.next(plan.batch_rows, plan.order);
+        let part = plan.part(&self.task, &next, &self.texts.conditions, memory)?;
+        let charge = memory.charge(part.bytes)?;
+        let taken = self.filtered.take(part.rows, plan.order);
+        let rows = self.filtered.selection(taken);
+        let decoded = Decoded { plan, task: &self.task, rows, arrays: Vec::new() };
+        if let Some(passed) = decoded.passed(charge)? {
+            self.passed = passed;
+        }
+        Ok(())
+    }
+
+    /// Reads some of the rows that have passed.
+    fn read(&mut self, wanted: usize, memory: &TextMemory) -> Result<ReadRows> {
+        let plan: &ReadPlan = &self.plan;
+        let next = self.passed.rows.next(wanted.clamp(1, plan.batch_rows), plan.order);
+        let part = plan.part(&self.task, &next, &self.texts.others, memory)?;
+        let charge = memory.charge(part.bytes)?;
+        let taken = self.passed.rows.take(part.rows, plan.order);
+        let arrays = self.passed.arrays_of(&taken);
+        let rows = self.passed.rows.selection(taken);
+        let batch =
+            Decoded { plan, task: &self.task, rows, arrays }.batch(&plan.output, &plan.schema)?;
+        if charge.is_some() {
+            settle(&charge, memory_of_rows(&batch) as u64);
+        }
+        let batch = match plan.order {
+            ScanOrder::Backward => reversed(&batch)?,
+            ScanOrder::Any | ScanOrder::Forward => batch,
+        };
+        let charges = charge.into_iter().chain(self.passed.charge.clone()).collect();
+        if self.passed.rows.count() == 0 {
+            self.passed = Passed::of(FilteredRows::NONE);
+        }
+        Ok(ReadRows { batch, charges })
     }
 }
 
@@ -210,6 +351,36 @@ fn to_zone_bound(rows: &Range<usize>, order: ScanOrder) -> usize {
 impl ReadPlan {
     fn column(&self, position: usize) -> &Column {
         &self.snapshot.schema.columns()[position]
+    }
+
+    /// Checks that the statement has not been stopped.
+    fn check_stop(&self) -> Result<()> {
+        match self.stop.as_deref().and_then(CancelState::reason) {
+            Some(reason) => Err(Error::from(reason).into()),
+            None => Ok(()),
+        }
+    }
+
+    /// Returns as many of some rows of a task as are decoded at a time. `texts` are the columns of
+    /// texts that are decoded.
+    fn part(
+        &self,
+        task: &FrameRows,
+        rows: &RowSelection<'_>,
+        texts: &[usize],
+        memory: &TextMemory,
+    ) -> Result<TextPart> {
+        if texts.is_empty() {
+            return Ok(TextPart { rows: rows.count(), bytes: 0 });
+        }
+        let reader = task.segment.reader().map_err(Error::Storage)?;
+        let small = memory.small_bytes() / texts.len() as u64;
+        let mut sizes = Vec::with_capacity(texts.len());
+        for &at in texts {
+            let column = reader.text_sizes(task.frame, self.column(at), small);
+            sizes.extend(column.map_err(Error::Storage)?);
+        }
+        Ok(memory.part(&mut sizes, rows, self.order))
     }
 
     /// Returns true if only the number of rows is needed.
@@ -241,9 +412,11 @@ impl ReadPlan {
     }
 
     /// Returns a batch of so many rows without columns.
-    fn rows(&self, count: usize) -> Result<RecordBatch> {
+    fn rows(&self, count: usize) -> Result<Step> {
         let options = RecordBatchOptions::new().with_row_count(Some(count));
-        Ok(RecordBatch::try_new_with_options(Arc::clone(&self.schema), vec![], &options)?)
+        let schema = Arc::clone(&self.schema);
+        let batch = RecordBatch::try_new_with_options(schema, vec![], &options)?;
+        Ok(Step::Batch(ReadRows { batch, charges: Vec::new() }))
     }
 
     /// Selects the rows that pass the filter and are not deleted, in `selection`, and returns their
@@ -290,28 +463,7 @@ impl ReadPlan {
         };
         let mut rows = Vec::with_capacity(count);
         rows.extend(selection.rows().map(narrow));
-        let left = 0..rows.len();
-        Ok(FilteredRows::List(rows, left))
-    }
-
-    /// Returns those of some rows of a page frame that pass; `None` if there are none.
-    fn read(
-        &self,
-        segment: &SegmentRun,
-        frame: u64,
-        rows: RowSelection<'_>,
-    ) -> Result<Option<RecordBatch>> {
-        let mut decoded = Decoded { plan: self, segment, frame, rows, arrays: Vec::new() };
-        let Some(selection) = decoded.selection()? else { return Ok(None) };
-        let batch = decoded.batch(&self.output, &self.schema)?;
-        let batch = match selection {
-            Selected::All => batch,
-            Selected::Some(mask) => filter_record_batch(&batch, &mask)?,
-        };
-        Ok(Some(match self.order {
-            ScanOrder::Backward => reversed(&batch)?,
-            ScanOrder::Any | ScanOrder::Forward => batch,
-        }))
+        Ok(FilteredRows::list(rows))
     }
 }
 
@@ -367,13 +519,36 @@ enum Selected {
 /// Some rows, and their columns decoded so far.
 struct Decoded<'a> {
     plan: &'a ReadPlan,
-    segment: &'a SegmentRun,
-    frame: u64,
+    task: &'a FrameRows,
     rows: RowSelection<'a>,
     arrays: Vec<(usize, ArrayRef)>,
 }
 
 impl Decoded<'_> {
+    /// Returns the rows that pass every conjunct, with their columns that the output needs; `None`
+    /// if there are none. `charge` is that for their texts.
+    fn passed(mut self, charge: Charge) -> Result<Option<Passed>> {
+        let Some(selected) = self.selection()? else { return Ok(None) };
+        let Decoded { plan, rows, mut arrays, .. } = self;
+        arrays.retain(|(at, _)| plan.output.contains(at));
+        let rows = match selected {
+            Selected::All => FilteredRows::of(&rows),
+            Selected::Some(mask) => {
+                for (_, array) in &mut arrays {
+                    let passed = filter(array.as_ref(), &mask)?;
+                    *array = if charge.is_some() { compacted(passed) } else { passed };
+                }
+                let passed = mask.values().set_indices().map(|at| narrow(rows.at(at)));
+                FilteredRows::list(passed.collect())
+            }
+        };
+        if charge.is_some() {
+            settle(&charge, arrays.iter().map(|(_, array)| bytes_of(array.as_ref())).sum());
+        }
+        let charge = charge.filter(|_| !arrays.is_empty());
+        Ok(Some(Passed { first: rows.left().start, rows, arrays, charge }))
+    }
+
     /// Returns the rows that pass every conjunct; `None` if there are none. Once no row is left,
     /// further conjuncts are not evaluated, and their columns not decoded.
     fn selection(&mut self) -> Result<Option<Selected>> {
@@ -426,15 +601,15 @@ impl Decoded<'_> {
         }
         let column = std::slice::from_ref(self.plan.column(at));
         let symbols = &self.plan.snapshot.symbols;
-        let reader = self.segment.reader()?;
-        let arrays = reader.arrays(self.frame, &self.rows, column, symbols)?;
+        let reader = self.task.segment.reader()?;
+        let arrays = reader.arrays(self.task.frame, &self.rows, column, symbols)?;
         Ok(arrays.into_iter().next().expect("one array a column"))
     }
 
     /// Returns the ids of the rows.
     fn row_ids(&self) -> ArrayRef {
-        let first = self.frame * limits::FRAME_ROWS.0;
-        let id = |row: u64| row_id(self.segment.meta.id, first + row);
+        let first = self.task.frame * limits::FRAME_ROWS.0;
+        let id = |row: u64| row_id(self.task.segment.meta.id, first + row);
         Arc::new(match &self.rows {
             RowSelection::Range(rows) => rows.clone().map(|row| id(row as u64)).collect(),
             RowSelection::List(rows) => {

@@ -20,12 +20,13 @@ use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::common::runtime::SpawnedTask;
 use datafusion::common::{DataFusionError, Result};
 use datafusion::execution::RecordBatchStream;
-use datafusion::execution::memory_pool::{MemoryConsumer, MemoryPool, MemoryReservation};
+use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
 use datafusion::physical_plan::metrics::BaselineMetrics;
 use futures::{FutureExt, Stream};
 use tokio::sync::mpsc;
 
-use super::read::{ReadPlan, Step, TaskReader};
+use super::read::text_memory::TextMemory;
+use super::read::{ReadPlan, ReadRows, Step, TaskReader};
 use super::task::{BATCH_ROWS, ROW_ID_BYTES, ScanTask, TASK_BYTES_MAX, value_bytes};
 use crate::memory::READ_AHEAD;
 use crate::value_bytes::memory_of_rows;
@@ -99,10 +100,11 @@ impl TaskQueue {
         &self,
         place: &mut Option<TaskReader>,
         most: usize,
-    ) -> Poll<Option<Result<RecordBatch>>> {
+        memory: &TextMemory,
+    ) -> Poll<Option<Result<ReadRows>>> {
         let Some(reader) = place else { return Poll::Pending };
-        match reader.step(self.wanted().min(most)) {
-            Ok(Step::Batch(batch)) => Poll::Ready(self.claim(batch).map(Ok)),
+        match reader.step(self.wanted().min(most), memory) {
+            Ok(Step::Batch(read)) => Poll::Ready(self.claim(read).map(Ok)),
             Ok(Step::Nothing) if self.is_satisfied() => Poll::Ready(None),
             Ok(Step::Nothing) => Poll::Pending,
             Ok(Step::End) => {
@@ -114,16 +116,30 @@ impl TaskQueue {
     }
 
     /// Returns as many rows of the batch as are still wanted; `None` if there are none.
-    fn claim(&self, batch: RecordBatch) -> Option<RecordBatch> {
-        let rows = batch.num_rows();
+    fn claim(&self, mut read: ReadRows) -> Option<ReadRows> {
+        let rows = read.batch.num_rows();
         let less = |wanted: usize| Some(wanted.saturating_sub(rows));
         let updated = self.wanted.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
         let wanted = updated.unwrap_or_else(|wanted| wanted);
-        match wanted {
-            0 => None,
-            _ if wanted < rows => Some(batch.slice(0, wanted)),
-            _ => Some(batch),
+        if wanted < rows {
+            read.batch = read.batch.slice(0, wanted);
         }
+        (0 < wanted).then_some(read)
+    }
+}
+
+/// The charges for the texts of the batch that was handed on last, which are held until the next
+/// one is asked for (text_memory-2).
+#[derive(Debug, Default)]
+struct HandedOn(Vec<Arc<MemoryReservation>>);
+
+impl HandedOn {
+    fn hand_on(&mut self, read: Option<Result<ReadRows>>) -> Option<Result<RecordBatch>> {
+        let hand_on = |read: ReadRows| {
+            self.0 = read.charges;
+            read.batch
+        };
+        read.map(|read| read.map(hand_on))
     }
 }
 
@@ -131,15 +147,22 @@ impl TaskQueue {
 pub(crate) struct QueueStream {
     queue: Arc<TaskQueue>,
     reader: Option<TaskReader>,
+    memory: TextMemory,
+    handed_on: HandedOn,
     metrics: BaselineMetrics,
 }
 
 impl QueueStream {
-    pub(crate) fn new(queue: Arc<TaskQueue>, metrics: BaselineMetrics) -> QueueStream {
-        QueueStream { queue, reader: None, metrics }
+    pub(crate) fn new(
+        queue: Arc<TaskQueue>,
+        memory: TextMemory,
+        metrics: BaselineMetrics,
+    ) -> QueueStream {
+        QueueStream { queue, reader: None, memory, handed_on: HandedOn::default(), metrics }
     }
 
     fn next_batch(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<RecordBatch>>> {
+        self.handed_on = HandedOn::default();
         for _ in 0..STEPS_PER_POLL {
             if self.reader.is_none() {
                 self.reader = self.queue.take();
@@ -147,8 +170,9 @@ impl QueueStream {
             if self.reader.is_none() {
                 return Poll::Ready(None);
             }
-            if let Poll::Ready(batch) = self.queue.step(&mut self.reader, usize::MAX) {
-                return Poll::Ready(batch);
+            let step = self.queue.step(&mut self.reader, usize::MAX, &self.memory);
+            if let Poll::Ready(read) = step {
+                return Poll::Ready(self.handed_on.hand_on(read));
             }
         }
         context.waker().wake_by_ref();
@@ -179,14 +203,9 @@ impl RecordBatchStream for QueueStream {
 
 /// A task that is decoded ahead.
 struct Ahead {
-    batches: mpsc::Receiver<Waiting>,
+    /// Each batch has its charge (stream-1).
+    batches: mpsc::Receiver<ReadRows>,
     task: SpawnedTask<Result<()>>,
-}
-
-/// A batch that waits for the stream, and its charge (stream-1).
-struct Waiting {
-    rows: RecordBatch,
-    _charge: Option<MemoryReservation>,
 }
 
 /// The stream of stream-1.
@@ -199,7 +218,8 @@ pub(crate) struct OrderedStream {
     /// The number of tasks that may be ahead now.
     window: usize,
     window_max: usize,
-    memory: Arc<dyn MemoryPool>,
+    memory: TextMemory,
+    handed_on: HandedOn,
     metrics: BaselineMetrics,
 }
 
@@ -207,29 +227,30 @@ impl OrderedStream {
     pub(crate) fn new(
         queue: Arc<TaskQueue>,
         window_max: usize,
-        memory: &Arc<dyn MemoryPool>,
+        memory: TextMemory,
         metrics: BaselineMetrics,
     ) -> OrderedStream {
         assert!(window_max > 0, "stream-1");
         let (first, window) = (queue.take(), window_max.min(2));
         // A limit is the better estimate of the wanted rows.
         let eager = if queue.wanted() < usize::MAX { usize::MAX } else { EAGER_ROWS };
-        let ahead = VecDeque::new();
-        let memory = Arc::clone(memory);
-        OrderedStream { queue, first, eager, ahead, window, window_max, memory, metrics }
+        let (ahead, handed_on) = (VecDeque::new(), HandedOn::default());
+        OrderedStream { queue, first, eager, ahead, window, window_max, memory, handed_on, metrics }
     }
 
     fn next_batch(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<RecordBatch>>> {
+        self.handed_on = HandedOn::default();
         for _ in 0..STEPS_PER_POLL {
             if self.first.is_none() {
                 return self.next_ahead(context);
             }
-            if let Poll::Ready(batch) = self.queue.step(&mut self.first, self.eager) {
+            let step = self.queue.step(&mut self.first, self.eager, &self.memory);
+            if let Poll::Ready(read) = step {
                 self.eager = self.eager.saturating_mul(EAGER_GROWTH);
-                if batch.is_none() || self.queue.is_satisfied() {
+                if read.is_none() || self.queue.is_satisfied() {
                     self.first = None;
                 }
-                return Poll::Ready(batch);
+                return Poll::Ready(self.handed_on.hand_on(read));
             }
         }
         context.waker().wake_by_ref();
@@ -240,17 +261,17 @@ impl OrderedStream {
         loop {
             while self.ahead.len() < self.window {
                 let Some(reader) = self.queue.take() else { break };
-                let charge = MemoryConsumer::new(READ_AHEAD).register(&self.memory);
-                self.ahead.push_back(decode_ahead(reader, &self.queue, charge, &self.metrics));
+                let memory = self.memory.clone();
+                self.ahead.push_back(decode_ahead(reader, &self.queue, memory, &self.metrics));
             }
             let Some(front) = self.ahead.front_mut() else { return Poll::Ready(None) };
-            if let Some(Waiting { rows, .. }) = ready!(front.batches.poll_recv(context)) {
-                let claimed = self.queue.claim(rows);
+            if let Some(read) = ready!(front.batches.poll_recv(context)) {
+                let claimed = self.queue.claim(read);
                 if self.queue.is_satisfied() {
                     // No reader is left for the batches that were decoded ahead.
                     self.ahead.clear();
                 }
-                return Poll::Ready(claimed.map(Ok));
+                return Poll::Ready(self.handed_on.hand_on(claimed.map(Ok)));
             }
             let ended = ready!(front.task.poll_unpin(context));
             self.ahead.pop_front();
@@ -271,26 +292,29 @@ impl OrderedStream {
 fn decode_ahead(
     mut reader: TaskReader,
     queue: &Arc<TaskQueue>,
-    charge: MemoryReservation,
+    memory: TextMemory,
     metrics: &BaselineMetrics,
 ) -> Ahead {
+    let charge = MemoryConsumer::new(READ_AHEAD).register(memory.pool());
     let (sender, batches) = mpsc::channel(batches_ahead(&queue.plan));
     let elapsed = metrics.elapsed_compute().clone();
     let queue = Arc::clone(queue);
     let task = SpawnedTask::spawn(async move {
         loop {
             let timer = elapsed.timer();
-            let step = reader.step(queue.wanted())?;
+            let step = reader.step(queue.wanted(), &memory)?;
             drop(timer);
             match step {
-                Step::Batch(rows) => {
+                Step::Batch(mut read) => {
                     let own = charge.new_empty();
-                    let charged = own.try_grow(memory_of_rows(&rows));
-                    let _charge = charged.is_ok().then_some(own);
-                    let places = if _charge.is_some() { 1 } else { sender.max_capacity() };
+                    let is_charged = own.try_grow(memory_of_rows(&read.batch)).is_ok();
+                    if is_charged {
+                        read.charges = vec![Arc::new(own)];
+                    }
+                    let places = if is_charged { 1 } else { sender.max_capacity() };
                     let Ok(mut places) = sender.reserve_many(places).await else { return Ok(()) };
                     if let Some(place) = places.next() {
-                        place.send(Waiting { rows, _charge });
+                        place.send(read);
                     }
                 }
                 Step::Nothing => tokio::task::yield_now().await,

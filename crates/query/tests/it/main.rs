@@ -24,6 +24,7 @@ mod running;
 mod plan_cache;
 mod merge;
 mod pushdown;
+mod long_texts;
 mod timeseries;
 mod random_queries;
 

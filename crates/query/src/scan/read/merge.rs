@@ -3,22 +3,27 @@
 //! - merge-1. Rows come out by timestamp, and equal timestamps in the order of their runs; the
 //!   reverse if the scan goes backward.
 //! - At most one decoded batch of each run is held, besides those with rows of the batch being
-//!   made.
+//!   made; that one ends when the texts of those that are used up have as many bytes as a batch may
+//!   have (text_memory-1).
 //! - Batches are about as large as the number of rows that are wanted: the latest rows of many runs
 //!   that overlap are found without decoding a whole batch of each.
 
 use std::sync::Arc;
 
 use datafusion::arrow::array::{
-    Array, AsArray, RecordBatch, TimestampMicrosecondArray, TimestampNanosecondArray,
+    Array, ArrayRef, AsArray, RecordBatch, TimestampMicrosecondArray, TimestampNanosecondArray,
 };
 use datafusion::arrow::buffer::ScalarBuffer;
 use datafusion::arrow::compute::interleave_record_batch;
-use datafusion::arrow::datatypes::{Schema, TimestampMicrosecondType, TimestampNanosecondType};
+use datafusion::arrow::datatypes::{
+    DataType, Schema, TimestampMicrosecondType, TimestampNanosecondType,
+};
 use datafusion::common::{Result, internal_err};
 
-use crate::scan::read::{ReadPlan, RowsReader, Step, TaskReader};
+use crate::scan::read::text_memory::TextMemory;
+use crate::scan::read::{ReadPlan, ReadRows, RowsReader, Step, TaskReader};
 use crate::scan::task::{FrameRows, ScanOrder};
+use crate::value_bytes::bytes_of;
 
 /// The least rows that are decoded at a time, because each decoding of a column costs as much as
 /// about so many rows of it.
@@ -31,7 +36,9 @@ pub(crate) struct Merge {
     inputs: Vec<Input>,
     is_backward: bool,
     /// Batches with rows of the next batch.
-    held: Vec<RecordBatch>,
+    held: Vec<ReadRows>,
+    /// The bytes of the texts of those of them that are used up.
+    spent_bytes: u64,
     /// The rows of the next batch: index in `held`, and row.
     rows: Vec<(usize, usize)>,
 }
@@ -48,7 +55,7 @@ struct Input {
 
 /// The decoded batch of a run with its next row.
 struct Head {
-    batch: RecordBatch,
+    read: ReadRows,
     timestamps: ScalarBuffer<i64>,
     row: usize,
     /// Its index in `held`, once a row of it was taken.
@@ -74,21 +81,24 @@ impl Merge {
             inputs: inputs.into_iter().map(input_of).collect(),
             is_backward: output.order == ScanOrder::Backward,
             held: Vec::new(),
+            spent_bytes: 0,
             rows: Vec::new(),
         }
     }
 
     /// Decodes one batch of a run that has none, or else takes rows until one of them is used up or
-    /// a batch is full. Batches have about as many rows as are `wanted`.
-    pub(crate) fn step(&mut self, wanted: usize) -> Result<Step> {
+    /// a batch is full. Batches have about as many rows as are `wanted`, or fewer if their texts are
+    /// long.
+    pub(crate) fn step(&mut self, wanted: usize, memory: &TextMemory) -> Result<Step> {
         let batch_rows = wanted.max(DECODED_ROWS_MIN).min(self.output.batch_rows);
+        let of_run = memory.divided(self.inputs.len());
         for input in &mut self.inputs {
             if input.head.is_none() && input.has_more() {
-                input.advance(batch_rows)?;
+                input.advance(batch_rows, &of_run)?;
                 return Ok(Step::Nothing);
             }
         }
-        while self.rows.len() < batch_rows {
+        while self.rows.len() < batch_rows && self.spent_bytes <= memory.bytes_max() {
             let Some(next) = self.next_input() else { break };
             let limit = batch_rows - self.rows.len();
             self.take_rows(next, limit);
@@ -134,22 +144,24 @@ impl Merge {
         assert!(count > 0, "merge-1: the first of all rows comes before all others");
         let head = self.inputs[from].head.as_mut().expect("looked at above");
         let held_at = *head.held_at.get_or_insert_with(|| {
-            self.held.push(head.batch.clone());
+            self.held.push(head.read.clone());
             self.held.len() - 1
         });
         self.rows.extend((head.row..head.row + count).map(|row| (held_at, row)));
         head.row += count;
         if head.row == head.timestamps.len() {
+            self.spent_bytes += text_bytes(&head.read.batch);
             self.inputs[from].head = None;
         }
     }
 
     /// Returns the rows taken so far as a batch.
-    fn finish(&mut self) -> Result<RecordBatch> {
-        let batches = self.held.iter().collect::<Vec<_>>();
+    fn finish(&mut self) -> Result<ReadRows> {
+        let batches = self.held.iter().map(|read| &read.batch).collect::<Vec<_>>();
         let merged = interleave_record_batch(&batches, &self.rows)?;
-        self.held.clear();
+        let charges = self.held.drain(..).flat_map(|read| read.charges).collect();
         self.rows.clear();
+        self.spent_bytes = 0;
         for input in &mut self.inputs {
             if let Some(head) = &mut input.head {
                 head.held_at = None;
@@ -157,7 +169,8 @@ impl Merge {
         }
         // The timestamp behind the output's own columns is not needed any more.
         let columns = merged.columns()[..self.output.output.len()].to_vec();
-        Ok(RecordBatch::try_new(Arc::clone(&self.output.schema), columns)?)
+        let batch = RecordBatch::try_new(Arc::clone(&self.output.schema), columns)?;
+        Ok(ReadRows { batch, charges })
     }
 }
 
@@ -167,7 +180,7 @@ impl Input {
     }
 
     /// Decodes one more batch of at most about so many rows, which may be empty.
-    fn advance(&mut self, rows: usize) -> Result<()> {
+    fn advance(&mut self, rows: usize, memory: &TextMemory) -> Result<()> {
         let mut reader = match self.reader.take() {
             Some(reader) => reader,
             None => match self.pending.pop() {
@@ -175,9 +188,9 @@ impl Input {
                 None => return Ok(()),
             },
         };
-        match reader.step(rows)? {
-            Step::Batch(batch) => {
-                self.head = Some(head_of(batch)?);
+        match reader.step(rows, memory)? {
+            Step::Batch(read) => {
+                self.head = Some(head_of(read)?);
                 self.reader = Some(reader);
             }
             Step::Nothing => self.reader = Some(reader),
@@ -187,8 +200,16 @@ impl Input {
     }
 }
 
-fn head_of(batch: RecordBatch) -> Result<Head> {
-    let column = batch.columns().last().expect("the timestamp is the last column");
+/// The bytes of the texts of a batch.
+fn text_bytes(batch: &RecordBatch) -> u64 {
+    let is_text = |column: &&ArrayRef| {
+        matches!(column.data_type(), DataType::Utf8View | DataType::BinaryView)
+    };
+    batch.columns().iter().filter(is_text).map(|column| bytes_of(column.as_ref())).sum()
+}
+
+fn head_of(read: ReadRows) -> Result<Head> {
+    let column = read.batch.columns().last().expect("the timestamp is the last column");
     let timestamps = if column.as_any().is::<TimestampMicrosecondArray>() {
         column.as_primitive::<TimestampMicrosecondType>().values().clone()
     } else if column.as_any().is::<TimestampNanosecondArray>() {
@@ -196,7 +217,7 @@ fn head_of(batch: RecordBatch) -> Result<Head> {
     } else {
         return internal_err!("a designated timestamp is {}", column.data_type());
     };
-    Ok(Head { batch, timestamps, row: 0, held_at: None })
+    Ok(Head { read, timestamps, row: 0, held_at: None })
 }
 
 /// Returns the same plan with the designated timestamp behind the other columns.
