@@ -19,7 +19,8 @@
 //! - Conditions on stored rows check before each zone, or each pass of a kernel over a page frame
 //!   (`scan::row_filter`). A scan's step is at most 8 page frames without a match (`scan::stream`),
 //!   that of a pushed aggregate one page frame; one that finds groups by hash checks before each
-//!   zone, or each piece of one with long texts.
+//!   zone, or each piece of one with long texts. Other texts are decoded some megabytes at a time,
+//!   with a check before each (`scan::read`).
 //! - Conditions of joins check before each evaluation (`join_filter`): a batch of one side would be
 //!   compared with all rows of the other in one step.
 //! - Sorts check before each run of the rows that they have gathered (`sort_keys`), a megabyte at
