@@ -56,7 +56,7 @@ use datafusion::physical_plan::filter_pushdown::{FilterPushdownPropagation, Push
 use datafusion::physical_plan::metrics::{BaselineMetrics, ExecutionPlanMetricsSet, MetricBuilder};
 use datafusion::physical_plan::{DisplayFormatType, ExecutionPlan};
 use tidegate_model::time::IsoTimestamp;
-use tidegate_model::{TimeRange, Timestamp};
+use tidegate_model::{ColumnType, TimeRange, Timestamp};
 use tidegate_storage::Snapshot;
 use tidegate_storage::segment::arrow_field;
 
@@ -80,6 +80,12 @@ use time_filter::{TimeColumn, split_filters};
 /// Of so many rows, one is estimated to pass a condition whose selectivity is not known: joins are
 /// planned by it.
 const FILTERED_SHARE: usize = 5;
+
+/// Bytes from which a segment tells the width of its rows; smaller ones do no harm.
+const WEIGHED_BYTES: u64 = 1 << 20;
+
+/// The most bytes that a stored byte of a text becomes.
+const EXPANSION: u64 = 8;
 
 /// The name of the column with the ids of rows. Queries see tables without it.
 pub(crate) use tidegate_model::schema::ROW_ID;
@@ -336,6 +342,23 @@ impl ScanSource {
         });
         let hull = times.reduce(|(min, max), (low, high)| (min.min(low), max.max(high)));
         hull.unwrap_or_default()
+    }
+
+    /// Returns an estimate of the bytes of the texts of a row: what a row takes in the segment with
+    /// the widest ones, uncompressed; 0 if no texts come out.
+    pub(crate) fn text_bytes_of_row(&self) -> u64 {
+        let columns = self.read.snapshot.schema.columns();
+        let is_text = |ty: ColumnType| matches!(ty, ColumnType::Varchar | ColumnType::Binary);
+        let mut output = self.read.output.iter().filter_map(|&at| columns.get(at));
+        if !output.any(|column| is_text(column.ty)) {
+            return 0;
+        }
+        let others = columns.iter().filter(|column| !is_text(column.ty));
+        let others = others.map(|column| value_bytes(column.ty) as u64).sum::<u64>();
+        let runs = self.selected.groups.iter().flat_map(|group| &group.runs);
+        let metas = runs.map(|run| &run.segment.meta).filter(|meta| WEIGHED_BYTES <= meta.bytes.0);
+        let stored = metas.map(|meta| meta.bytes.0 / meta.rows.0.max(1)).max().unwrap_or(0);
+        stored.saturating_sub(others).saturating_mul(EXPANSION)
     }
 
     /// Returns the snapshot that is read.

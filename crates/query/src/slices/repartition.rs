@@ -25,28 +25,42 @@ const WIDE_ROWS: usize = 64;
 
 /// The operator, which gathers few rows if it divides wide ones (repartition-1).
 pub(super) fn narrow(plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
-    let Some(repartition) = plan.downcast_ref::<RepartitionExec>() else { return Ok(plan) };
+    if !plan.is::<RepartitionExec>() {
+        return Ok(plan);
+    }
     let is_wide = |ty: &DataType| ty.is_string() || ty.is_binary() || ty.is_nested();
     if !plan.schema().fields().iter().any(|field| is_wide(field.data_type())) {
         return Ok(plan);
     }
-    let (input, outer) = (Arc::clone(repartition.input()), Arc::<Outer>::default());
-    let below = unary(input, BelowExec { outer: Arc::clone(&outer) });
-    let inner = replace_children_if_necessary(plan, vec![below])?;
-    Ok(unary(inner, FewRowsExec { outer }))
+    few_rows(plan, WIDE_ROWS)
+}
+
+/// The operator with a batch size of at most so many rows, above inputs with the usual one.
+pub(crate) fn few_rows(
+    plan: Arc<dyn ExecutionPlan>,
+    rows_max: usize,
+) -> Result<Arc<dyn ExecutionPlan>> {
+    let outer = Arc::<Outer>::default();
+    let below = |input: &Arc<dyn ExecutionPlan>| {
+        unary(Arc::clone(input), BelowExec { outer: Arc::clone(&outer) })
+    };
+    let inputs = plan.children().into_iter().map(below).collect();
+    let inner = replace_children_if_necessary(plan, inputs)?;
+    Ok(unary(inner, FewRowsExec { outer, rows_max }))
 }
 
 /// The task context of all operators but this one.
 #[derive(Debug, Default)]
 struct Outer(Mutex<Option<Arc<TaskContext>>>);
 
-/// A division with a small batch size.
+/// An operator with a small batch size.
 #[derive(Debug)]
 struct FewRowsExec {
     outer: Arc<Outer>,
+    rows_max: usize,
 }
 
-/// The input of the division, with the usual batch size.
+/// An input of that operator, with the usual batch size.
 #[derive(Debug)]
 struct BelowExec {
     outer: Arc<Outer>,
@@ -62,7 +76,8 @@ impl Unary for FewRowsExec {
         context: Arc<TaskContext>,
     ) -> Result<SendableRecordBatchStream> {
         let config = context.session_config().clone();
-        let config = config.with_batch_size(WIDE_ROWS.min(context.session_config().batch_size()));
+        let config =
+            config.with_batch_size(self.rows_max.min(context.session_config().batch_size()));
         // It calls no functions.
         let few =
             TaskContext::default().with_session_config(config).with_runtime(context.runtime_env());

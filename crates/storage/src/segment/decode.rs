@@ -3,8 +3,8 @@
 //! - Decoding returns the values that `encode` took, in the Arrow type of `arrow_type`.
 //! - decode-1. Strings are checked to be UTF-8 once, when their dictionary or page frame is
 //!   decoded.
-//! - decode-2. A dictionary is decoded as a whole and kept, so that its rows are as fast as numbers;
-//!   one of long texts is not, and only the texts of the rows that are read are decoded.
+//! - decode-2. A dictionary is decoded as a whole and kept, so that its rows are as fast as those
+//!   of numbers; one of long texts is not, and only texts of the rows that are read are decoded.
 //!
 //! Not here: reading and checking bytes (`read`).
 
@@ -93,8 +93,8 @@ impl DecodedDictionary {
     }
 }
 
-/// Bytes of the texts of a dictionary up to which it is kept (decode-2): a segment is open for long,
-/// and no statement is charged for it.
+/// Bytes of the texts of a dictionary up to which it is kept (decode-2): a segment is open for
+/// long, and no statement is charged for it.
 const KEPT_DICTIONARY_BYTES: u64 = 16 << 20;
 
 /// Bytes of a text from which decoding it anew takes hardly longer than whatever it is read for.

@@ -87,7 +87,7 @@ impl Merge {
     }
 
     /// Decodes one batch of a run that has none, or else takes rows until one of them is used up or
-    /// a batch is full. Batches have about as many rows as are `wanted`, or fewer if their texts are
+    /// a batch is full. Batches have about as many rows as are `wanted`, fewer if their texts are
     /// long.
     pub(crate) fn step(&mut self, wanted: usize, memory: &TextMemory) -> Result<Step> {
         let batch_rows = wanted.max(DECODED_ROWS_MIN).min(self.output.batch_rows);

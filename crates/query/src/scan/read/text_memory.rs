@@ -179,3 +179,49 @@ fn compacted_views<T: ByteViewType>(texts: &GenericByteViewArray<T>) -> Option<A
     let used = texts.total_buffer_bytes_used();
     (used < held / 2).then(|| Arc::new(texts.gc()) as ArrayRef)
 }
+
+#[cfg(test)]
+mod tests {
+    use datafusion::arrow::array::StringViewArray;
+    use datafusion::execution::memory_pool::GreedyMemoryPool;
+
+    use super::*;
+
+    fn memory(bytes: usize, threads: u64) -> TextMemory {
+        let pool: Arc<dyn MemoryPool> = Arc::new(GreedyMemoryPool::new(bytes));
+        TextMemory::of(&pool, threads)
+    }
+
+    #[test]
+    fn statements_with_little_memory_decode_fewer_texts_at_a_time() {
+        for (bytes, threads, most) in
+            [(1 << 30, 2, 4 << 20), (64 << 20, 4, 2 << 20), (8 << 20, 4, 1 << 20)]
+        {
+            assert_eq!(memory(bytes, threads).bytes_max(), most, "text_memory-1");
+        }
+        let of_runs = [2, 1_000].map(|runs| memory(1 << 30, 2).divided(runs).bytes_max());
+        assert_eq!(of_runs, [2 << 20, RUN_BYTES_LEAST]);
+    }
+
+    #[test]
+    fn texts_are_charged_unless_they_are_small() {
+        let memory = memory(8 << 20, 4);
+        assert!(memory.charge(1 << 10).expect("it is small").is_none(), "text_memory-2");
+        let charge = memory.charge(6 << 20).expect("there is enough");
+        assert!(memory.charge(3 << 20).is_err(), "text_memory-2");
+        settle(&charge, 1 << 20);
+        assert_eq!(memory.pool().reserved(), 1 << 20);
+        drop(charge);
+        assert_eq!(memory.pool().reserved(), 0, "text_memory-2");
+    }
+
+    #[test]
+    fn few_texts_of_many_are_kept_without_the_others() {
+        let texts = StringViewArray::from_iter_values((0..100).map(|_| "x".repeat(1_000)));
+        let few = compacted(Arc::new(texts.slice(3, 2)));
+        let held = few.as_string_view().data_buffers().iter().map(Buffer::len).sum::<usize>();
+        assert_eq!(held, 2_000);
+        let most = compacted(Arc::new(texts.slice(0, 90)));
+        assert_eq!(most.as_string_view().data_buffers().len(), texts.data_buffers().len());
+    }
+}
