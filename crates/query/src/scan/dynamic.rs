@@ -3,7 +3,8 @@
 //!
 //! - They only skip rows that the operator that found them would drop itself. So a part that cannot
 //!   be translated skips nothing, and is no error.
-//! - They are checked before each page frame, and translated anew only if they have changed.
+//! - They are checked before each page frame, and before each batch of long texts, and translated
+//!   anew only if they have changed.
 //!
 //! A TopK reads wide columns only of rows that beat its bound: the others are not decoded.
 

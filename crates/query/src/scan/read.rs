@@ -216,12 +216,15 @@ struct Passed {
     first: usize,
     /// For the texts in them.
     charge: Charge,
+    /// The dynamic conditions for which they were filtered again.
+    known: Option<Arc<RowFilter>>,
 }
 
 impl Passed {
     /// Rows without decoded columns.
     fn of(rows: FilteredRows) -> Passed {
-        Passed { first: rows.left().start, rows, arrays: Vec::new(), charge: None }
+        let (first, arrays) = (rows.left().start, Vec::new());
+        Passed { rows, arrays, first, charge: None, known: None }
     }
 
     /// Returns the decoded columns of rows that were taken.
@@ -254,6 +257,9 @@ impl RowsReader {
 
     fn step(&mut self, wanted: usize, memory: &TextMemory) -> Result<Step> {
         self.plan.check_stop()?;
+        if 0 < self.passed.rows.count() {
+            self.filter_again()?;
+        }
         if self.passed.rows.count() == 0 {
             if self.filtered.count() == 0
                 && let Some(step) = self.filter(wanted)?
@@ -292,6 +298,33 @@ impl RowsReader {
         }
         self.filtered = plan.filtered_rows(&request)?;
         Ok((self.filtered.count() == 0).then_some(Step::Nothing))
+    }
+
+    /// Filters the rows that have passed again if the operators above have new conditions: where
+    /// texts are long, only a few of the rows were decoded. Conditions on texts take as long as
+    /// decoding.
+    fn filter_again(&mut self) -> Result<()> {
+        let plan: &ReadPlan = &self.plan;
+        let Some(dynamic) = &plan.dynamic else { return Ok(()) };
+        if self.texts.others.is_empty() || !self.passed.arrays.is_empty() {
+            return Ok(());
+        }
+        let Some(filter) = dynamic.current(&plan.snapshot)? else { return Ok(()) };
+        let is_known = self.passed.known.as_ref().is_some_and(|known| Arc::ptr_eq(known, &filter));
+        if is_known || filter.reads_texts() {
+            return Ok(());
+        }
+        let left = self.passed.rows.next(self.passed.rows.count(), plan.order);
+        let (first, last) = (left.at(0), left.at(left.count() - 1));
+        let mut selection = Selection::new();
+        selection.replace((0..left.count()).map(|at| left.at(at)));
+        let live = selection.words().to_vec();
+        let request = plan.request(&self.task, first..last + 1);
+        let count = filter.select(&request, Some(live.as_slice()), &mut selection)?;
+        let mut rows = Vec::with_capacity(count);
+        rows.extend(selection.rows().map(narrow));
+        self.passed = Passed { known: Some(filter), ..Passed::of(FilteredRows::list(rows)) };
+        Ok(())
     }
 
     /// Evaluates the conditions on decoded rows for some of those that have passed the filter.
@@ -546,7 +579,7 @@ impl Decoded<'_> {
             settle(&charge, arrays.iter().map(|(_, array)| bytes_of(array.as_ref())).sum());
         }
         let charge = charge.filter(|_| !arrays.is_empty());
-        Ok(Some(Passed { first: rows.left().start, rows, arrays, charge }))
+        Ok(Some(Passed { arrays, charge, ..Passed::of(rows) }))
     }
 
     /// Returns the rows that pass every conjunct; `None` if there are none. Once no row is left,

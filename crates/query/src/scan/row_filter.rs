@@ -98,6 +98,12 @@ impl RowFilter {
         })
     }
 
+    /// Returns true if some condition reads texts that may be long.
+    pub(crate) fn reads_texts(&self) -> bool {
+        let is_text = |ty: ColumnType| matches!(ty, ColumnType::Varchar | ColumnType::Binary);
+        self.columns.iter().any(|column| is_text(column.ty))
+    }
+
     /// Returns a line for each condition, for EXPLAIN.
     pub(crate) fn describe(&self) -> Vec<String> {
         let names: Vec<String> = self.columns.iter().map(|column| column.name.clone()).collect();

@@ -97,6 +97,14 @@ fn statements_read_more_long_texts_than_they_have_memory_for() {
                 ("SELECT count(*) FROM t WHERE s || 'x' = 'y'", "0".to_owned()),
                 ("SELECT max(length(s || 'x')) FROM t", (TEXT_BYTES + 1).to_string()),
                 ("SELECT left(s, 4) FROM (SELECT s FROM t ORDER BY s LIMIT 1)", "02e7".to_owned()),
+                (
+                    "SELECT sum(n + length(s)) FROM (SELECT s, n FROM t ORDER BY n LIMIT 3)",
+                    (3 * TEXT_BYTES + 6).to_string(),
+                ),
+                (
+                    "SELECT sum(n + length(s)) FROM (SELECT s, n FROM t ORDER BY n DESC LIMIT 2)",
+                    (2 * TEXT_BYTES + 127).to_string(),
+                ),
                 ("SELECT count(*) FROM (SELECT DISTINCT left(s, 32) FROM t)", ROWS.to_string()),
             ] {
                 assert_eq!(test.rows(sql).await?, [[expected]], "{sql}");
