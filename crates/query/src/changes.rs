@@ -22,12 +22,12 @@ pub(crate) mod deleted_rows;
 mod view;
 mod commit;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 
 use datafusion::arrow::array::RecordBatch;
-use tidegate_model::{Schema, SchemaVersion, SegmentId, TableId, limits};
+use tidegate_model::{Column, ColumnId, Schema, SchemaVersion, SegmentId, TableId, limits};
 use tidegate_storage::{
     Database, DeletionVector, Error as StorageError, NewColumns, PendingDdl, SchemaEdit,
     SegmentDeletes, SegmentPin, Snapshot, TableDdl,
@@ -91,6 +91,8 @@ struct TableChanges {
     account: Arc<RowAccount>,
     /// In the order of statements.
     batches: Vec<Arc<HeldBatch>>,
+    /// The columns without which the rows would not be valid.
+    needed: BTreeSet<ColumnId>,
     /// The rows that are left of segments that are files.
     gone: BTreeMap<SegmentId, Arc<DeletionVector>>,
     gone_charge: Option<Arc<Charge>>,
@@ -129,6 +131,7 @@ impl TableChanges {
             name: table.name.clone(),
             account: Arc::clone(account),
             batches: Vec::new(),
+            needed: BTreeSet::new(),
             gone: BTreeMap::new(),
             gone_charge: None,
             found_in: None,
@@ -425,10 +428,11 @@ impl Changes {
             .retain(|id, _| dropped.values().all(|table| table.id != *id));
     }
 
-    /// An empty collection of new rows for a table.
+    /// An empty collection of new rows for a table, which need all of its columns.
     pub(crate) fn gather(&self, table: &TableRef, schema: &Arc<Schema>) -> NewRows {
-        let (table, schema) = (table.clone(), Arc::clone(schema));
-        NewRows { account: Arc::clone(self.account_of(&table)), table, schema, batches: Vec::new() }
+        let (account, batches) = (Arc::clone(self.account_of(table)), Vec::new());
+        let needed = schema.columns().iter().map(|column| column.id).collect();
+        NewRows { account, table: table.clone(), schema: Arc::clone(schema), needed, batches }
     }
 
     /// Adds rows after the existing ones.
@@ -437,6 +441,7 @@ impl Changes {
             true => Ok(()),
             false => {
                 let table = self.table_mut(&rows.table);
+                table.needed.extend(&rows.needed);
                 rows.batches.iter().try_for_each(|batch| table.push(batch))
             }
         }
@@ -478,10 +483,16 @@ pub(crate) struct NewRows {
     account: Arc<RowAccount>,
     table: TableRef,
     schema: Arc<Schema>,
+    needed: BTreeSet<ColumnId>,
     batches: Vec<Arc<HeldBatch>>,
 }
 
 impl NewRows {
+    /// Makes the rows need these columns only: others may be dropped before the commit.
+    pub(crate) fn need(&mut self, columns: &[Column]) {
+        self.needed = columns.iter().map(|column| column.id).collect();
+    }
+
     /// Adds rows with all columns of the table.
     pub(crate) fn push(&mut self, rows: RecordBatch) -> Result<()> {
         // A value that cannot be stored fails the statement, and not COMMIT.

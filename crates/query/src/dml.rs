@@ -188,10 +188,12 @@ impl RowChanges<'_> {
         let running = self.start(sql, Statement::Insert(insert.clone())).await?;
         let Running { stream, snapshot, columns, notices, .. } = running;
         let snapshot = snapshot.expect("the columns of the table are known");
+        let needed = insert_columns(sql, insert, &snapshot.schema)?;
         let work = if self.is_held(&insert.table) {
-            Work::Hold(TransactionBuffer::new(&self.session, &snapshot, &columns, None))
+            let buffer = TransactionBuffer::new(&self.session, &snapshot, &columns, None);
+            Work::Hold(buffer.needing(&needed))
         } else {
-            Work::Insert(Writer::new(&self.database, &snapshot, &columns, columns.clone()))
+            Work::Insert(Writer::new(&self.database, &snapshot, &columns, needed))
         };
         let wanted = insert.returning.map(|start| {
             let (target, snapshot) = (Wanted::target_of(&insert.table), Arc::clone(&snapshot));

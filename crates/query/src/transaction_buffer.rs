@@ -122,6 +122,12 @@ impl TransactionBuffer {
         }
     }
 
+    /// Makes the rows need these columns only (`NewRows::need`).
+    pub(crate) fn needing(mut self, columns: &[Column]) -> TransactionBuffer {
+        self.new.need(columns);
+        self
+    }
+
     pub(crate) fn snapshot(&self) -> &Arc<Snapshot> {
         &self.snapshot
     }

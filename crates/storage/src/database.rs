@@ -43,7 +43,7 @@ pub use open::repair::{LogRepair, clear_unused_log, repair_log};
 pub use open::repair_replay::LostCommits;
 pub use open::replay_memory::RecoveryReport;
 pub use open::verify::{VerifyReport, VerifyStep, verify_offline};
-pub use write::append::{AppendOptions, Appended, NewTableOptions, TableAppend};
+pub use write::append::{AppendOptions, Appended, MadeFor, NewTableOptions, TableAppend};
 pub use write::import::{ImportTarget, ImportTxn};
 pub use write::private_rows::{
     PrivateNumbers, PrivateRows, PrivateSnapshot, encode_private, is_private,

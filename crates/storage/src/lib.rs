@@ -33,10 +33,10 @@ pub use batch::{BatchColumn, BatchTexts, BatchValues, RowBatch};
 pub use change::BatchId;
 pub use database::{
     Access, AppendOptions, Appended, ChangeTxn, Database, DdlBefore, ImportTarget, ImportTxn,
-    LogRepair, LostCommits, MaintenanceOptions, MaintenanceReport, NewColumns, NewTableOptions,
-    OpenOptions, OtherRows, PendingDdl, PrivateNumbers, PrivateRows, PrivateSnapshot,
-    RecoveryReport, Relations, SchemaEdit, SegmentDeletes, SegmentPin, SnapshotDeletes,
-    TableAppend, TableDdl, TableDeletes, TableDescription, TableEntry, TableRead,
+    LogRepair, LostCommits, MadeFor, MaintenanceOptions, MaintenanceReport, NewColumns,
+    NewTableOptions, OpenOptions, OtherRows, PendingDdl, PrivateNumbers, PrivateRows,
+    PrivateSnapshot, RecoveryReport, Relations, SchemaEdit, SegmentDeletes, SegmentPin,
+    SnapshotDeletes, TableAppend, TableDdl, TableDeletes, TableDescription, TableEntry, TableRead,
     TransactionCommit, VerifyReport, VerifyStep, VisibleTables, clear_unused_log, encode_private,
     is_private, repair_log, verify_offline,
 };

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tidegate_model::TableId;
 use tidegate_storage::{
-    Database, Error as StorageError, PendingDdl, RowBatch, SegmentDeletes, TableAppend,
+    Database, Error as StorageError, MadeFor, PendingDdl, RowBatch, SegmentDeletes, TableAppend,
     TableDeletes, TableRead, TransactionCommit, VisibleTables,
 };
 
@@ -71,7 +71,10 @@ impl TableChanges {
         };
         let rows = self.gathered()?;
         let (id, create, add_columns) = (Some(self.id), None, false);
-        let made_for = self.batches.first().map(|batch| Arc::clone(&batch.schema));
+        let made_for = self.batches.first().map(|batch| MadeFor {
+            schema: Arc::clone(&batch.schema),
+            needed: self.needed.clone(),
+        });
         commit.appends.push(TableAppend { table, id, create, add_columns, made_for, rows });
         if let Some(version) = self.found_in.filter(|_| !self.gone.is_empty()) {
             let of_segment = |(&segment, left): (_, &Arc<tidegate_storage::DeletionVector>)| {

@@ -16,8 +16,8 @@ use datafusion::execution::SendableRecordBatchStream;
 use futures::StreamExt;
 use tidegate_model::{Column, Schema};
 use tidegate_storage::{
-    AppendOptions, ChangeTxn, Database, DdlBefore, ImportTarget, Snapshot, SnapshotDeletes,
-    TableAppend,
+    AppendOptions, ChangeTxn, Database, DdlBefore, ImportTarget, MadeFor, Snapshot,
+    SnapshotDeletes, TableAppend,
 };
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 use tokio::sync::oneshot;
@@ -297,9 +297,11 @@ impl Writer {
             self.txn()?;
         }
         if self.batch.rows() > 0 {
-            if let (Destination::Table { snapshot, .. }, None) = (&self.into, &self.txn) {
+            if let (Destination::Table { snapshot, needed }, None) = (&self.into, &self.txn) {
                 let (table, rows) = (snapshot.name.clone(), self.batch.take());
-                let (id, made_for) = (Some(snapshot.table), Some(Arc::clone(&snapshot.schema)));
+                let (id, schema) = (Some(snapshot.table), Arc::clone(&snapshot.schema));
+                let needed = needed.iter().map(|column| column.id).collect();
+                let made_for = Some(MadeFor { schema, needed });
                 let (create, add_columns) = (None, false);
                 let append = TableAppend { table, id, create, add_columns, made_for, rows };
                 self.database.append(&[append], &AppendOptions::default())?;

@@ -253,6 +253,36 @@ fn an_insert_begins_again_if_a_column_with_a_default_was_added() {
     });
 }
 
+// The value of a default counted as named by the INSERT, so that a single INSERT failed when another
+// session dropped the column.
+#[test]
+fn an_insert_does_not_need_the_columns_that_it_does_not_name() {
+    on_runtime(async {
+        let rename = SchemaEdit::Rename { from: "m".to_owned(), to: "k".to_owned() };
+        for (edit, query, expected) in [
+            (SchemaEdit::Drop(vec!["m".to_owned()]), "SELECT n FROM t", "10 2"),
+            (rename, "SELECT n, k FROM t", "10 7 2 7"),
+        ] {
+            let disk = SimDisk::new(1);
+            let engine = Arc::new(Engine::new(open(&disk)?, &engine_options())?);
+            let keys = "TIMESTAMP(ts) PARTITION BY DAY DEDUP UPSERT KEYS(ts)";
+            let create = format!("CREATE TABLE t (ts TIMESTAMP, n INT, m INT DEFAULT 7) {keys}");
+            engine.execute(&create).await?;
+            engine.execute("INSERT INTO t (ts, n) VALUES (1, 1), (2, 2)").await?;
+            let database = Arc::clone(engine.database());
+            database.flush_table("t")?;
+            let ddl = TableDdl::Alter { table: "t".to_owned(), edit };
+            disk.before_open(OpenMode::CreateNew, ".mask", move || {
+                database.define(ddl).expect("the column is there");
+            });
+            engine.execute("INSERT INTO t (ts, n) VALUES (1, 10)").await?;
+            let rows = taken(engine.execute(query).await?).await?.rows();
+            assert_eq!(rows.concat().join(" "), expected, "append-4");
+        }
+        Ok::<(), TestError>(())
+    });
+}
+
 #[test]
 fn a_statement_fails_if_a_column_it_names_is_dropped() {
     on_runtime(async {

@@ -1,16 +1,16 @@
 //! Commits of several tables at once, and the view of a transaction before its commit.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
 use proptest::prelude::*;
 use tidegate_model::{ColumnDefault, ColumnType, TableId, limits};
 use tidegate_storage::{
-    AppendOptions, Database, DeletionVector, Error, ImportTarget, NewColumns, PendingDdl,
-    PrivateNumbers, PrivateRows, Relations, Run, SchemaEdit, SegmentDeletes, SegmentRun, Snapshot,
-    SymbolTables, TableAppend, TableDdl, TableDeletes, TableEntry, TableRead, TransactionCommit,
-    VisibleTables, encode_private,
+    AppendOptions, Database, DeletionVector, Error, ImportTarget, MadeFor, NewColumns, PendingDdl,
+    PrivateNumbers, PrivateRows, Relations, RowBatch, Run, SchemaEdit, SegmentDeletes, SegmentRun,
+    Snapshot, SymbolTables, TableAppend, TableDdl, TableDeletes, TableEntry, TableRead,
+    TransactionCommit, VisibleTables, encode_private,
 };
 
 use crate::fixture::{DAY, Row, append, append_of, batch, import, new_database, open, schema};
@@ -212,7 +212,8 @@ fn rows_without_the_default_of_a_new_column_are_refused() {
     for txn in [&mut change, &mut imported] {
         txn.add(&batch(&[(2, "y", 2)], None)).unwrap();
     }
-    let made_for = Some(Arc::clone(&before.schema));
+    let schema = Arc::clone(&before.schema);
+    let made_for = Some(MadeFor { schema, needed: BTreeSet::new() });
     let rows = TableAppend { made_for, ..rows_for(&database, "t", &[(3, "z", 3)]) };
     database.define(with_default()).unwrap();
     let late = ImportTarget::Known { name: "t", table: before.table, columns };
@@ -232,6 +233,59 @@ fn rows_without_the_default_of_a_new_column_are_refused() {
     // Lines are made for no columns.
     append(&database, "t", &[(4, "z", 4)]).unwrap();
     assert_eq!(database.snapshot("t").unwrap().rows().0, 2);
+}
+
+// The value of a default that the statement did not name counted as needed, and a renamed column as
+// dropped, so that an INSERT failed which had nothing to do with the column.
+#[test]
+fn rows_keep_the_columns_that_they_were_made_for() {
+    let (_, database) = new_database();
+    database.create_table("t", schema()).unwrap();
+    let before = database.snapshot("t").unwrap();
+    let id = |name: &str| before.schema.find(name).unwrap().id;
+    let rows = |needed: &[&str]| {
+        let needed = needed.iter().map(|name| id(name)).collect();
+        let made_for = Some(MadeFor { schema: Arc::clone(&before.schema), needed });
+        TableAppend { made_for, ..rows_for(&database, "t", &[(1, "x", 5)]) }
+    };
+    database.drop_columns("t", &["host"]).unwrap();
+    database.rename_column("t", "value", "number").unwrap();
+    database.add_columns("t", &[("value".to_owned(), ColumnType::Varchar)]).unwrap();
+    let commit = |rows| TransactionCommit { appends: vec![rows], ..TransactionCommit::default() };
+    database.append(&[rows(&["ts", "value"])], &AppendOptions::default()).unwrap();
+    database.commit_transaction(&commit(rows(&["ts"]))).unwrap();
+    for refused in [
+        database.append(&[rows(&["ts", "host"])], &AppendOptions::default()).map(drop),
+        database.commit_transaction(&commit(rows(&["host"]))),
+    ] {
+        let is_host = |error: &Error| matches!(error, Error::ColumnDropped { column, .. } if column == "host");
+        assert!(refused.as_ref().is_err_and(is_host), "append-4: {refused:?}");
+    }
+    // A transaction adds a column, which gets another id because another session is first.
+    let new = |name: &str| {
+        let columns = vec![(name.to_owned(), ColumnType::Int64)];
+        let edit = SchemaEdit::Add(NewColumns { columns, ..NewColumns::default() });
+        TableDdl::Alter { table: "t".to_owned(), edit }
+    };
+    let mut ddl = PendingDdl::default();
+    ddl.push(&database, new("mine")).unwrap();
+    let schema = database.visible(&ddl).schema_of("t").unwrap();
+    database.define(new("theirs")).unwrap();
+    let mut columns = batch(&[(2, "x", 6)], None).into_columns();
+    columns.remove(1);
+    columns[1].name = "mine".to_owned();
+    let needed = schema.find("mine").map(|column| column.id).into_iter().collect();
+    let rows = RowBatch::new(1, columns);
+    let made_for = Some(MadeFor { schema, needed });
+    let append = TableAppend { made_for, rows, ..rows_for(&database, "t", &[]) };
+    let commit = TransactionCommit { ddl, appends: vec![append], ..TransactionCommit::default() };
+    database.commit_transaction(&commit).unwrap();
+    let table = read_table(&database.snapshot("t").unwrap());
+    let names = table.columns.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>();
+    assert_eq!(names, ["ts", "number", "value", "theirs", "mine"]);
+    let text = |cell: &Option<String>| cell.clone().unwrap_or_else(|| "-".to_owned());
+    let rows = table.rows.iter().map(|row| row.iter().map(text).collect::<Vec<_>>().join(" "));
+    assert_eq!(rows.collect::<Vec<_>>(), ["1 5 - - -", "1 5 - - -", "2 - - - 6"], "append-4");
 }
 
 /// Commits a new column with a default after others have done something.

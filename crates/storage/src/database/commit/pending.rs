@@ -11,9 +11,9 @@
 
 use std::sync::Arc;
 
-use tidegate_model::{Schema, TableId, limits};
+use tidegate_model::{ColumnId, Schema, TableId, limits};
 
-use super::ddl::{SchemaEdit, TableDdl};
+use super::ddl::{NewColumns, SchemaEdit, TableDdl};
 use super::plan::{PendingTables, tables_of};
 use super::request::{CommitRequest, DdlStep, FilledTable, PendingDdl};
 use crate::database::table::state::TableState;
@@ -41,19 +41,29 @@ impl PendingDdl {
         base.plan_ddl(self)?;
         let tables = tables_of(&base.step(&request)?);
         let of_others = tables.first().and_then(|id| published.tables.by_id.get(id));
+        let added = added_columns(&request);
         let filled = of_others
-            .filter(|_| adds_defaults(&request))
+            .filter(|_| added.is_some_and(|added| !added.defaults.is_empty()))
             .map(|table| FilledTable { table: table.id(), seq_txn: table.manifest.seq_txn });
-        self.0.push(Arc::new(DdlStep { request, tables: tables.clone(), filled }));
+        let first_added = of_others
+            .filter(|_| added.is_some())
+            .map(|table| (table.id(), table.manifest.schema.next_column()));
+        self.0.push(Arc::new(DdlStep { request, tables: tables.clone(), filled, first_added }));
         Ok(tables)
+    }
+
+    /// As [`VisibleTables::provisional_from`].
+    fn provisional_from(&self, table: TableId) -> Option<ColumnId> {
+        let mut added = self.0.iter().filter_map(|step| step.first_added);
+        added.find(|(id, _)| *id == table).map(|(_, first)| first)
     }
 }
 
-/// Returns true if a change adds columns with defaults.
-fn adds_defaults(request: &CommitRequest) -> bool {
+/// The columns that a change adds to a table.
+fn added_columns(request: &CommitRequest) -> Option<&NewColumns> {
     match request {
-        CommitRequest::Alter { edit: SchemaEdit::Add(added), .. } => !added.defaults.is_empty(),
-        _ => false,
+        CommitRequest::Alter { edit: SchemaEdit::Add(added), .. } => Some(added),
+        _ => None,
     }
 }
 
@@ -74,6 +84,13 @@ impl<'a> VisibleTables<'a> {
     #[must_use]
     pub fn database(&self) -> &'a Database {
         self.database
+    }
+
+    /// The least id of a column of a table that may have another one after the commit: those of the
+    /// columns that the changes add, if other sessions are first to add some. `None` if no change
+    /// adds columns to a table of others.
+    pub(crate) fn provisional_from(&self, table: TableId) -> Option<ColumnId> {
+        self.pending.provisional_from(table)
     }
 
     /// Checks that the changes still fit the tables (pending-2).

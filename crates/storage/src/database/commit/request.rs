@@ -316,6 +316,9 @@ pub(crate) struct DdlStep {
     pub(crate) tables: Vec<TableId>,
     /// The table that the change adds columns with defaults to, if others have it.
     pub(crate) filled: Option<FilledTable>,
+    /// The table that the change adds columns to, if others have it, and the next id of a column
+    /// that it had for them.
+    pub(crate) first_added: Option<(TableId, ColumnId)>,
 }
 
 /// A table whose rows get the defaults of new columns.

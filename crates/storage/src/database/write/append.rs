@@ -7,13 +7,17 @@
 //!   If the columns have changed by then, the rows are encoded again.
 //! - append-3. An append to a table with keys of DEDUP locks the table's runs from before the
 //!   search for the rows it replaces until its commit, so writers to one such table take turns.
+//! - append-4. Rows that were made for the columns of a snapshot (`MadeFor`) are written as
+//!   update-3 says: by the ids of these columns, with the names that they have now, and without the
+//!   values of dropped ones. The append is refused if a dropped one is needed, or if a column with
+//!   a default was added.
 //!
 //! Not here: converting values to the types of columns, which is the caller's task.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use tidegate_model::schema::same_name;
 use tidegate_model::{
     Column, ColumnId, PartitionUnit, Schema, SchemaError, SchemaVersion, SeqTxn, SymbolId, TableId,
 };
@@ -54,12 +58,20 @@ pub struct TableAppend {
     pub create: Option<NewTableOptions>,
     /// True if columns that the table lacks are added, with the types of the batch.
     pub add_columns: bool,
-    /// The columns that the rows were made for, with a value for each that had a default. The
-    /// append is refused if such a column was added since, or a column of the rows was dropped.
-    pub made_for: Option<Arc<Schema>>,
+    /// The columns that the rows were made for, if these may have changed since (append-4).
+    pub made_for: Option<MadeFor>,
     /// The rows. A column of the table that they lack is NULL; the designated timestamp must be
     /// present and not NULL. Types are exactly those of the table.
     pub rows: RowBatch,
+}
+
+/// The columns that rows were made for.
+#[derive(Debug, Clone)]
+pub struct MadeFor {
+    /// The columns of the table at that time. The rows have a value for each that had a default.
+    pub schema: Arc<Schema>,
+    /// The columns without which the rows would not be valid.
+    pub needed: BTreeSet<ColumnId>,
 }
 
 /// The options of a table that an append creates: it gets the columns of the batch.
@@ -112,14 +124,16 @@ pub(crate) struct CommitConditions {
 }
 
 /// The columns of a batch, mapped to those of a table.
-pub(crate) struct Resolved {
+pub(crate) struct Resolved<'r> {
     pub(crate) target: AppendTarget,
     pub(crate) directory: Arc<TableDirectory>,
     pub(crate) schema: Arc<Schema>,
     pub(crate) watermarks: BTreeMap<ColumnId, SymbolWatermark>,
+    /// The rows, with columns of the schema.
+    pub(crate) rows: Cow<'r, RowBatch>,
 }
 
-impl Resolved {
+impl Resolved<'_> {
     /// The version of the table's columns, if there is a table.
     fn version(&self) -> Option<SchemaVersion> {
         match &self.target {
@@ -177,7 +191,8 @@ impl TableWriter<'_> {
         let schema = self.database.schema_of(table);
         let append = appends.iter().find(|append| fold_name(&append.table) == fold_name(table));
         let (Some(schema), Some(append)) = (schema, append) else { return true };
-        misfit(&schema, &append.rows).is_none()
+        // Columns of a snapshot have other names now, and the types that they had.
+        append.made_for.is_some() || misfit(&schema, &append.rows).is_none()
     }
 
     /// Returns true if a table was dropped that rows are for by its id.
@@ -229,7 +244,7 @@ impl TableWriter<'_> {
                 continue;
             }
             let (version, schema) = (resolved.version(), Arc::clone(&resolved.schema));
-            let mut to = encode(resolved, &append.rows)
+            let mut to = encode(resolved)
                 .map_err(|error| stale_or(error, visible, &append.table, version))?;
             let has_keys = !schema.dedup().is_empty();
             let is_made = version.is_some() && self.database.table_state(id).is_none();
@@ -358,7 +373,11 @@ impl TableWriter<'_> {
     }
 
     /// Maps the table and the columns of a batch, including new ones.
-    fn resolve(&self, visible: &VisibleTables<'_>, append: &TableAppend) -> Result<Resolved> {
+    fn resolve<'r>(
+        &self,
+        visible: &VisibleTables<'_>,
+        append: &'r TableAppend,
+    ) -> Result<Resolved<'r>> {
         let known = find_table(visible, append)?;
         let rows = &append.rows;
         match (known, &append.create) {
@@ -368,7 +387,7 @@ impl TableWriter<'_> {
             (Some(table), _) => {
                 table.check_takes_rows()?;
                 table.check_readable(self.database.options.sync_threads)?;
-                resolve_in(&table, append)
+                resolve_in(&table, append, visible.provisional_from(table.id()))
             }
             (None, None) => Err(Error::NoSuchTable { table: append.table.clone() }),
             (None, Some(options)) => {
@@ -382,6 +401,7 @@ impl TableWriter<'_> {
                     schema: Arc::clone(&new.schema),
                     target: AppendTarget::New(new),
                     watermarks: BTreeMap::new(),
+                    rows: Cow::Borrowed(rows),
                 })
             }
         }
@@ -431,30 +451,23 @@ fn misfit<'a>(schema: &Schema, rows: &'a RowBatch) -> Option<&'a BatchColumn> {
     rows.columns().iter().find(differs)
 }
 
-fn resolve_in(table: &TableState, append: &TableAppend) -> Result<Resolved> {
-    let (known, rows) = (&table.manifest.schema, &append.rows);
-    if misfit(known, rows).is_some() {
+fn resolve_in<'r>(
+    table: &TableState,
+    append: &'r TableAppend,
+    provisional_from: Option<ColumnId>,
+) -> Result<Resolved<'r>> {
+    let known = &table.manifest.schema;
+    let rows = match &append.made_for {
+        Some(made_for) => fitting(table, made_for, provisional_from, &append.rows)?,
+        None => Cow::Borrowed(&append.rows),
+    };
+    if misfit(known, &rows).is_some() {
         return Err(Error::SchemaChanged { table: table.name.clone() });
-    }
-    if let Some(made_for) = &append.made_for {
-        // Ids alone do not tell: columns that a transaction adds get others if another one was
-        // first.
-        let is_known = |column: &Column| {
-            made_for.column(column.id).is_some_and(|known| same_name(&known.name, &column.name))
-        };
-        if let Some(added) = known.unknown_default(is_known) {
-            let (table, column) = (table.name.clone(), added.name.clone());
-            return Err(Error::ColumnAdded { table, column });
-        }
     }
     let columns = rows.columns().iter();
     let mut missing = columns.filter(|column| known.find(&column.name).is_none()).peekable();
     let altered = match missing.peek() {
         None => None,
-        Some(column) if append.made_for.is_some() => {
-            let (table, column) = (table.name.clone(), column.name.clone());
-            return Err(Error::ColumnDropped { table, column });
-        }
         Some(column) if !append.add_columns => {
             return Err(SchemaError::NoSuchColumn { name: column.name.clone() }.into());
         }
@@ -478,12 +491,53 @@ fn resolve_in(table: &TableState, append: &TableAppend) -> Result<Resolved> {
             altered,
         },
         watermarks: table.manifest.symbols.clone(),
+        rows,
     })
 }
 
+/// The rows with the columns that the table has now (append-4). `provisional_from` is as of
+/// `VisibleTables::provisional_from`.
+fn fitting<'r>(
+    table: &TableState,
+    made_for: &MadeFor,
+    provisional_from: Option<ColumnId>,
+    rows: &'r RowBatch,
+) -> Result<Cow<'r, RowBatch>> {
+    let (then, now) = (&made_for.schema, &table.manifest.schema);
+    if provisional_from.is_none() && then.version() == now.version() {
+        return Ok(Cow::Borrowed(rows));
+    }
+    let column_now = |column: &Column| match provisional_from {
+        Some(first) if first <= column.id => now.find(&column.name),
+        _ => now.column(column.id),
+    };
+    let table = || table.name.clone();
+    let mut needed = made_for.needed.iter().filter_map(|id| then.column(*id));
+    if let Some(gone) = needed.find(|column| column_now(column).is_none()) {
+        return Err(Error::ColumnDropped { table: table(), column: gone.name.clone() });
+    }
+    let left = then.columns().iter().filter_map(column_now).map(|column| column.id);
+    let left = left.collect::<BTreeSet<_>>();
+    if let Some(added) = now.unknown_default(|column| left.contains(&column.id)) {
+        return Err(Error::ColumnAdded { table: table(), column: added.name.clone() });
+    }
+    let name_now = |column: &BatchColumn| {
+        let column = then.find(&column.name).expect("rows are made for these columns");
+        column_now(column).map(|column| column.name.as_str())
+    };
+    if rows.columns().iter().all(|column| name_now(column) == Some(column.name.as_str())) {
+        return Ok(Cow::Borrowed(rows));
+    }
+    let columns = rows.columns().iter().filter_map(|column| {
+        let name = name_now(column)?.to_owned();
+        Some(BatchColumn { name, ..column.clone() })
+    });
+    Ok(Cow::Owned(RowBatch::new(rows.rows(), columns.collect())))
+}
+
 /// Encodes rows for a table (append-2).
-pub(crate) fn encode(resolved: Resolved, rows: &RowBatch) -> Result<AppendTo> {
-    let Resolved { target, directory, schema, watermarks } = resolved;
+pub(crate) fn encode(resolved: Resolved<'_>) -> Result<AppendTo> {
+    let Resolved { target, directory, schema, watermarks, rows } = resolved;
     let mut symbols = Vec::new();
     let mut intern = |column, texts: &[&[u8]]| -> Result<Vec<SymbolId>> {
         let watermark = watermarks.get(&column).copied().unwrap_or_default();
@@ -494,7 +548,7 @@ pub(crate) fn encode(resolved: Resolved, rows: &RowBatch) -> Result<AppendTo> {
     };
     let mut new_id = || directory.new_segment_id();
     let mem_segments =
-        mem_segment::encode_rows(directory.table(), &schema, rows, &mut intern, &mut new_id)?;
+        mem_segment::encode_rows(directory.table(), &schema, &rows, &mut intern, &mut new_id)?;
     let file = |mem_segment| Arc::new(SegmentFile::in_memory(directory.table(), mem_segment));
     let files = mem_segments.iter().map(file).collect();
     Ok(AppendTo { target, mem_segments, files, symbols, deletes: Deletes::default() })
