@@ -18,7 +18,7 @@ use tidegate_storage::{
 use crate::answer::Done;
 use crate::error::{Error, Result};
 use crate::parse::statement::alter::{AddColumns, TableChange};
-use crate::parse::statement::views::Commented;
+use crate::parse::statement::views::{Commented, Readers};
 use crate::parse::{Name, Statement, TableDefinition};
 use crate::position::Position;
 use crate::session::Session;
@@ -26,6 +26,9 @@ use crate::table_schema::{check_not_system, defaults_of, schema_of};
 use views::{Dropped, comment, drop_tables, drop_views};
 
 pub(crate) use views::create_view;
+
+/// The number of attempts while other sessions create and drop what a statement names.
+const ATTEMPTS: usize = 8;
 
 /// The database and session of a DDL statement: it changes tables for all, or within a transaction.
 #[derive(Clone, Copy)]
@@ -78,11 +81,50 @@ pub(crate) fn execute(
         check_not_system(sql, table, offset)?;
     }
     let names = named(&statement);
-    let done = match temporary::change(definer, sql, &statement) {
-        Ok(None) => change(definer, sql, statement),
-        done => done,
+    let mut attempt = 0;
+    loop {
+        attempt += 1;
+        let done = match temporary::change(definer, sql, &statement) {
+            Ok(None) => change(definer, sql, statement.clone()),
+            done => done,
+        };
+        match done {
+            Err(error) if attempt < ATTEMPTS && is_overtaken(&error, &statement) => {}
+            done => return done.map_err(|error| placed(error, sql, &names)),
+        }
+    }
+}
+
+/// True if a statement may have failed because another session created or dropped an object after
+/// the statement had looked for it. When it begins again, it finds what is there now: then IF
+/// EXISTS, IF NOT EXISTS and CASCADE make it no error.
+fn is_overtaken(error: &Error, statement: &Statement) -> bool {
+    let looks = match statement {
+        Statement::DropTables { if_exists, readers, .. }
+        | Statement::DropViews { if_exists, readers, .. } => {
+            *if_exists || *readers == Readers::AreDropped
+        }
+        Statement::AlterTable { if_exists, change, .. } => {
+            let looks_for_columns = match change {
+                TableChange::AddColumns(added) => added.if_not_exists,
+                TableChange::DropColumns { if_exists, .. } => *if_exists,
+                _ => false,
+            };
+            *if_exists || looks_for_columns
+        }
+        Statement::RenameTable { if_exists, .. } => *if_exists,
+        _ => false,
     };
-    done.map_err(|error| placed(error, sql, &names))
+    let is_of_existence = matches!(
+        error,
+        Error::Storage(
+            StorageError::NoSuchTable { .. }
+                | StorageError::Schema(
+                    SchemaError::NoSuchColumn { .. } | SchemaError::DuplicateColumn { .. }
+                )
+        )
+    );
+    looks && is_of_existence
 }
 
 /// The tables that a statement creates, drops or alters, with their offsets, if known. TRUNCATE is
@@ -100,7 +142,7 @@ fn made_or_changed(statement: &Statement) -> Vec<(&str, Option<usize>)> {
             names.iter().map(of_name).collect()
         }
         Statement::Comment(comment) => vec![of_name(&comment.table)],
-        Statement::RenameTable { table, to } => vec![of_name(table), (to.as_str(), None)],
+        Statement::RenameTable { table, to, .. } => vec![of_name(table), (to.as_str(), None)],
         Statement::AlterTable { table, .. } => vec![of_name(table)],
         _ => Vec::new(),
     }
@@ -190,7 +232,13 @@ fn change(definer: Definer<'_>, sql: &str, statement: Statement) -> Result<Optio
             definer.database.truncate_table(&table.text)?;
             Done::new("TRUNCATE TABLE")
         }
-        Statement::RenameTable { table, to } => {
+        Statement::RenameTable { table, if_exists: true, .. }
+            if definer.visible().table_id(&table.text).is_none() =>
+        {
+            let notice = format!("table `{}` does not exist", table.text);
+            Done::with_notices("RENAME TABLE", vec![notice])
+        }
+        Statement::RenameTable { table, to, .. } => {
             definer.define(TableDdl::Rename { from: table.text, to })?;
             Done::new("RENAME TABLE")
         }
@@ -391,4 +439,38 @@ fn missing_columns(
         columns.into_iter().partition(|(name, _)| snapshot.schema.find(name).is_some());
     notices.extend(there.iter().map(|(name, _)| format!("column `{name}` exists already")));
     Ok(missing)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::parse::parse_statement;
+
+    // Two instances of an application that start together add the same columns: one of them got an
+    // error in spite of IF NOT EXISTS, when the other was faster by a little.
+    #[test]
+    fn statements_with_if_exists_begin_again_when_they_are_overtaken() {
+        let name = || "x".to_owned();
+        let no_table = || StorageError::NoSuchTable { table: name() };
+        let no_column = || StorageError::Schema(SchemaError::NoSuchColumn { name: name() });
+        let twice = || StorageError::Schema(SchemaError::DuplicateColumn { name: name() });
+        for (sql, error, expected) in [
+            ("DROP TABLE IF EXISTS x", no_table(), true),
+            ("DROP TABLE x", no_table(), false),
+            ("DROP TABLE t CASCADE", no_table(), true),
+            ("DROP VIEW IF EXISTS x", no_table(), true),
+            ("DROP VIEW IF EXISTS x", StorageError::NotAView { table: name() }, false),
+            ("ALTER TABLE IF EXISTS x ADD COLUMN c INT", no_table(), true),
+            ("ALTER TABLE IF EXISTS x RENAME TO y", no_table(), true),
+            ("ALTER TABLE x RENAME TO y", no_table(), false),
+            ("ALTER TABLE t ADD COLUMN IF NOT EXISTS x INT", twice(), true),
+            ("ALTER TABLE t ADD COLUMN x INT", twice(), false),
+            ("ALTER TABLE t DROP COLUMN IF EXISTS x", no_column(), true),
+            ("ALTER TABLE t DROP COLUMN x", no_column(), false),
+            ("ALTER TABLE t RENAME COLUMN x TO y", no_column(), false),
+        ] {
+            let statement = parse_statement(sql).unwrap();
+            assert_eq!(is_overtaken(&Error::Storage(error), &statement), expected, "{sql}");
+        }
+    }
 }

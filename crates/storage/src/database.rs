@@ -387,7 +387,7 @@ impl Database {
     /// table have changed (transaction-3); [`Error::ReadRowsChanged`] if rows of a table that it
     /// has read were changed (transaction-5); [`Error::RowsAdded`] and [`Error::ColumnAdded`] if
     /// rows would lack the default of a new column (transaction-6); [`Error::NameTaken`],
-    /// [`Error::TablesChanged`], and those of [`define`](Self::define), if changes of tables no
+    /// [`Error::TablesChanged`], [`Error::ColumnsChanged`], and those of [`define`](Self::define), if changes of tables no
     /// longer fit; and as
     /// [`append`](Self::append). Nothing has changed then; with [`Error::InDoubt`], the next open
     /// decides.

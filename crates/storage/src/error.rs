@@ -99,6 +99,11 @@ pub enum Error {
     )]
     NameTaken { name: String },
     #[error(
+        "column `{column}` of table `{table}`, which this transaction adds or changes, was added, \
+         renamed or dropped by another meanwhile: begin it again"
+    )]
+    ColumnsChanged { table: String, column: String },
+    #[error(
         "table `{table}`, which this transaction changes, was dropped, renamed or replaced by \
          another meanwhile: begin it again"
     )]
@@ -305,6 +310,7 @@ impl Error {
             | Error::ReadRowsChanged { .. }
             | Error::RowsAdded { .. }
             | Error::NameTaken { .. }
+            | Error::ColumnsChanged { .. }
             | Error::TablesChanged { .. }
             | Error::TooManyChanges
             | Error::TooManyPartitions { .. }

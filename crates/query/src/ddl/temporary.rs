@@ -53,7 +53,7 @@ pub(super) fn change(
         Statement::AlterTable { table, change, .. } if definer.is_temporary(table) => {
             check_alter(sql, table, change).map(|()| None)
         }
-        Statement::RenameTable { table, to } => rename(definer.session, table, to),
+        Statement::RenameTable { table, to, .. } => rename(definer.session, table, to),
         _ => Ok(None),
     }
 }

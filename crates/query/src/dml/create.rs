@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use tidegate_model::{ColumnType, Schema};
-use tidegate_storage::TableDdl;
+use tidegate_storage::{Error as StorageError, TableDdl};
 
 use super::write::{Work, Writer, write};
 use super::{RowChanges, Running, Statement};
@@ -25,14 +25,21 @@ const TAG: &str = "CREATE TABLE";
 
 impl RowChanges<'_> {
     /// Creates a table from the rows of a query. `sql` is the text of the statement.
-    pub(crate) async fn create(&self, sql: &str, mut create: CreateAs) -> Result<Done> {
+    pub(crate) async fn create(&self, sql: &str, create: CreateAs) -> Result<Done> {
         check_not_system(sql, &create.name.text, Some(create.name.offset))?;
+        let if_not_exists = create.table.if_not_exists;
+        match self.create_filled(sql, create).await {
+            // Another session may have been faster.
+            Err(Error::Storage(
+                error @ (StorageError::TableExists { .. } | StorageError::ViewExists { .. }),
+            )) if if_not_exists => Ok(Done::with_notices(TAG, vec![error.to_string()])),
+            done => done,
+        }
+    }
+
+    async fn create_filled(&self, sql: &str, mut create: CreateAs) -> Result<Done> {
         if self.is_taken(&create) {
-            let error = exists(&self.session.visible(&self.database), &create.name.text);
-            if create.table.if_not_exists {
-                return Ok(Done::with_notices(TAG, vec![error.to_string()]));
-            }
-            return Err(error.into());
+            return Err(exists(&self.session.visible(&self.database), &create.name.text).into());
         }
         // Blanks keep the positions in errors.
         let query = blanked(&sql[..create.query.end], create.query.start);

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use datafusion::common::DataFusionError;
 use datafusion::common::runtime::SpawnedTask;
 use tidegate_model::{ColumnType, Schema, TableId};
-use tidegate_storage::{DdlBefore, Error as StorageError, OtherRows};
+use tidegate_storage::{Class, DdlBefore, Error as StorageError, OtherRows};
 
 use super::{Begun, Engine};
 use crate::answer::{Answer, Done};
@@ -20,6 +20,9 @@ use crate::parse::{Cursor, DefaultClause, Name, RowChange, Statement, blanked, p
 use crate::plan::check_default;
 use crate::position::Position;
 use crate::session::{Access, Session};
+
+/// The number of attempts to add columns with defaults while other sessions change the columns.
+const ATTEMPTS: usize = 8;
 
 /// The keyword in front of the expression, in the query for its value.
 const SELECT: &str = "SELECT ";
@@ -99,9 +102,29 @@ impl Engine {
                 ref table, change: TableChange::AddColumns(ref added), ..
             } if !added.defaults.is_empty() => {
                 let (table, added) = (table.clone(), added.clone());
-                self.add_filled(sql, begun, table, added, statement).await
+                let adding = Adding { sql, table, added, statement };
+                self.add_filled_in_time(begun, &adding).await
             }
             statement => Ok(self.define(sql, statement, begun).await?.answer()),
+        }
+    }
+
+    /// As `add_filled`; begins again, up to `ATTEMPTS` times, if other sessions have changed the
+    /// columns of the table meanwhile.
+    async fn add_filled_in_time(&self, begun: &Begun, adding: &Adding) -> Result<Answer> {
+        let mut attempt = 0;
+        loop {
+            attempt += 1;
+            match self.add_filled(begun, adding).await {
+                Err(Error::Storage(
+                    StorageError::ColumnsChanged { .. }
+                    | StorageError::ColumnAdded { .. }
+                    | StorageError::SchemaChanged { .. }
+                    | StorageError::TablesChanged { .. },
+                )) if attempt < ATTEMPTS && !begun.caller.session.is_in_transaction() => {}
+                done => return done,
+            }
+            begun.stop.begin_again();
         }
     }
 
@@ -110,21 +133,16 @@ impl Engine {
     ///
     /// If other sessions keep adding rows meanwhile, these get it by a second UPDATE; if that
     /// fails, the columns are dropped again.
-    async fn add_filled(
-        &self,
-        sql: Arc<str>,
-        begun: &Begun,
-        table: Name,
-        added: AddColumns,
-        statement: Statement,
-    ) -> Result<Answer> {
+    async fn add_filled(&self, begun: &Begun, adding: &Adding) -> Result<Answer> {
+        let Adding { sql, table, added, statement } = adding;
+        let (sql, statement) = (Arc::clone(sql), statement.clone());
         let session = &begun.caller.session;
-        let before = self.schema_of(&table, session);
-        let is_own = session.own_changes().is_some_and(|changes| changes.named(&table).is_some());
+        let before = self.schema_of(table, session);
+        let is_own = session.own_changes().is_some_and(|changes| changes.named(table).is_some());
         let is_new =
             |name: &&String| before.as_ref().is_some_and(|schema| schema.find(name).is_none());
-        let names = added.defaults.iter().map(|(name, _)| name).filter(is_new);
-        let names = names.map(|name| quote_ident(name)).collect::<Vec<_>>();
+        let new = added.defaults.iter().map(|(name, _)| name).filter(is_new).collect::<Vec<_>>();
+        let names = new.iter().map(|name| quote_ident(name)).collect::<Vec<_>>();
         let schema = if is_own { TEMPORARY_SCHEMA } else { "public" };
         let name = table.text.strip_prefix(TEMPORARY_SCHEMA).and_then(|it| it.strip_prefix('.'));
         let qualified = format!("{schema}.{}", quote_ident(name.unwrap_or(&table.text)));
@@ -139,19 +157,25 @@ impl Engine {
         }
         let provisional = Provisional::begin(session);
         let done = self.define(sql, statement, begun).await?;
+        self.check_not_taken(&table.text, &new)?;
         let ddl = session.changes().ddl().clone();
-        if let Some((id, schema)) = self.new_columns(&table, session) {
+        if let Some((id, schema)) = self.new_columns(table, session) {
             let columns = schema.columns().iter();
             let new = columns.filter(|column| is_new(&&column.name));
             new.for_each(|column| self.system.numbers.forget_column(id, column.id));
         }
         let with = |other_rows| Some(DdlBefore { ddl: ddl.clone(), other_rows });
+        // The changes themselves may be what does not fit the table any more.
+        let reason = |error: Error| match session.visible(self.database()).check() {
+            Err(unfitting) if error.class() == Class::Caller => Error::Storage(unfitting),
+            _ => error,
+        };
         match self.fill(&update, begun, with(OtherRows::AreRefused)).await {
             Err(Error::Storage(StorageError::SegmentChanged { .. })) => {}
-            filled => return filled.map(|()| done.answer()),
+            filled => return filled.map(|()| done.answer()).map_err(reason),
         }
         begun.stop.begin_again();
-        self.fill(&update, begun, with(OtherRows::Stay)).await?;
+        self.fill(&update, begun, with(OtherRows::Stay)).await.map_err(reason)?;
         drop(provisional);
         for name in &names {
             begun.stop.begin_again();
@@ -160,6 +184,20 @@ impl Engine {
             self.drop_if_unfilled(filled, &qualified, &names, begun).await?;
         }
         Ok(done.answer())
+    }
+
+    /// Fails if the table has one of these columns, which the statement did not find: another
+    /// session has added it, and its values must stay.
+    fn check_not_taken(&self, table: &str, names: &[&String]) -> Result<()> {
+        let schema = self.database().schema_of(table);
+        let is_taken = |name: &&&String| schema.as_ref().is_some_and(|it| it.find(name).is_some());
+        match names.iter().find(is_taken) {
+            None => Ok(()),
+            Some(&column) => {
+                let (table, column) = (table.to_owned(), column.clone());
+                Err(StorageError::ColumnsChanged { table, column }.into())
+            }
+        }
     }
 
     /// Adds columns with defaults that only the session sees yet. COMMIT fails if others have added
@@ -231,6 +269,14 @@ impl Engine {
             .map_err(|error| Error::from(DataFusionError::ExecutionJoin(Box::new(error))))?;
         Ok(done?.expect("all others were taken out before"))
     }
+}
+
+/// An `ALTER TABLE .. ADD COLUMN` with defaults.
+struct Adding {
+    sql: Arc<str>,
+    table: Name,
+    added: AddColumns,
+    statement: Statement,
 }
 
 /// A transaction that only its statement sees, and that is rolled back at its end: the statement

@@ -214,6 +214,7 @@ fn storage_condition(source: &StorageError) -> Condition {
         | StorageError::ReadRowsChanged { .. }
         | StorageError::RowsAdded { .. }
         | StorageError::NameTaken { .. }
+        | StorageError::ColumnsChanged { .. }
         | StorageError::TablesChanged { .. }
         | StorageError::SchemaChanged { .. }
         | StorageError::TableTruncated { .. }

@@ -64,6 +64,8 @@ pub(crate) enum Statement {
     RenameTable {
         table: Name,
         to: String,
+        /// True if a missing table is no error.
+        if_exists: bool,
     },
     AlterTable {
         table: Name,
@@ -336,7 +338,7 @@ fn rename(cursor: &mut Cursor<'_>) -> Result<Statement> {
     cursor.expect_words(&["TO"])?;
     let to = cursor.expect_table()?.text;
     cursor.expect_end()?;
-    Ok(Statement::RenameTable { table, to })
+    Ok(Statement::RenameTable { table, to, if_exists: false })
 }
 
 fn reindex(cursor: &mut Cursor<'_>) -> Result<Statement> {
@@ -444,9 +446,12 @@ mod tests {
         let to = "b".to_owned();
         check(
             "RENAME TABLE a TO b",
-            Statement::RenameTable { table: name("a", 13), to: to.clone() },
+            Statement::RenameTable { table: name("a", 13), to: to.clone(), if_exists: false },
         );
-        check("ALTER TABLE a RENAME TO b", Statement::RenameTable { table: name("a", 12), to });
+        check(
+            "ALTER TABLE a RENAME TO b",
+            Statement::RenameTable { table: name("a", 12), to, if_exists: false },
+        );
         check("show tables", Statement::Show(Show::Tables));
     }
 

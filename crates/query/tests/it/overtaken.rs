@@ -224,6 +224,47 @@ fn rows_that_are_added_while_a_column_is_filled_get_its_default() {
     });
 }
 
+// A column that another session added while this one was filled took its place: the statement
+// failed with an error about its own column, or, for a column of the same name, in spite of IF NOT
+// EXISTS.
+#[test]
+fn a_column_is_added_and_filled_while_others_add_columns() {
+    fn overtake(disk: &SimDisk, database: &Arc<Database>, names: &'static [&'static str]) {
+        if let Some((name, rest)) = names.split_first() {
+            let again = (disk.clone(), Arc::clone(database));
+            disk.before_open(OpenMode::CreateNew, ".seg", move || {
+                let (disk, database) = again;
+                let column = ((*name).to_owned(), ColumnType::Int32);
+                database.add_columns("t", &[column]).expect("it is new");
+                overtake(&disk, &database, rest);
+            });
+        }
+    }
+    on_runtime(async {
+        let (others, same): (&[&str], &[&str]) = (&["a", "b", "c", "d", "e"], &["m"]);
+        for (sql, names, expected) in [
+            ("ALTER TABLE t ADD COLUMN m INT DEFAULT 5", others, Ok(0)),
+            ("ALTER TABLE t ADD COLUMN IF NOT EXISTS m INT DEFAULT 5", others, Ok(0)),
+            ("ALTER TABLE t ADD COLUMN IF NOT EXISTS m INT DEFAULT 5", same, Ok(1)),
+            ("ALTER TABLE t ADD COLUMN m INT DEFAULT 5", same, Err(Condition::DuplicateColumn)),
+        ] {
+            let (disk, engine) = ten_rows().await?;
+            engine.database().flush_table("t")?;
+            overtake(&disk, engine.database(), names);
+            let outcome = match engine.execute(sql).await {
+                Ok(Answer::Done { notices, .. }) => Ok(notices.len()),
+                Ok(Answer::Rows { .. }) => panic!("{sql} gives no rows"),
+                Err(error) => Err(error.condition()),
+            };
+            assert_eq!(outcome, expected, "{sql}");
+            let rows = taken(engine.execute("SELECT count(m) FROM t").await?).await?.rows();
+            let filled = if names == others { "10" } else { "0" };
+            assert_eq!(rows, [[filled]], "{sql}");
+        }
+        Ok::<(), TestError>(())
+    });
+}
+
 // An INSERT that was planned before a column with a default was added, and committed behind it, had
 // NULL there for good: nothing fills the row any more. Here the search for the row that it replaces
 // is between the two.

@@ -339,9 +339,27 @@ fn changes_of_tables_that_others_have_changed_are_refused() {
     database.create_table("NEW", schema()).unwrap();
     let refused = database.commit_transaction(&commit).unwrap_err();
     assert!(matches!(refused, Error::NameTaken { .. }), "pending-2: {refused}");
+    let alter = |edit| TableDdl::Alter { table: "u".to_owned(), edit };
+    let columns = vec![("c".to_owned(), ColumnType::Int64)];
+    let added = SchemaEdit::Add(NewColumns { columns: columns.clone(), ..NewColumns::default() });
+    for edit in [added, SchemaEdit::Drop(vec!["c".to_owned()])] {
+        let mut ddl = PendingDdl::default();
+        ddl.push(&database, alter(edit)).unwrap();
+        let commit = TransactionCommit { ddl, ..TransactionCommit::default() };
+        match database.snapshot("u").unwrap().schema.find("c") {
+            None => database.add_columns("u", &columns).unwrap(),
+            Some(_) => database.rename_column("u", "c", "d").unwrap(),
+        }
+        let refused = database.commit_transaction(&commit).unwrap_err();
+        let is_it = matches!(&refused, Error::ColumnsChanged { table, column }
+            if table == "u" && column == "c");
+        assert!(is_it, "pending-2: {refused}");
+    }
     let mut ddl = PendingDdl::default();
     ddl.push(&database, rename("t", "v")).unwrap();
     database.drop_tables(&["t"]).unwrap();
+    let refused = database.visible(&ddl).snapshot("v").unwrap_err();
+    assert!(matches!(refused, Error::TablesChanged { .. }), "pending-2: {refused}");
     database.rename_table("u", "t").unwrap();
     let refused = database.visible(&ddl).snapshot("t").unwrap_err();
     assert!(matches!(refused, Error::TablesChanged { .. }), "pending-2: {refused}");

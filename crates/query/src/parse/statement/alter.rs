@@ -79,7 +79,7 @@ pub(crate) fn alter(cursor: &mut Cursor<'_>) -> Result<Statement> {
     if cursor.take_words(&["RENAME", "TO"]) {
         let to = cursor.expect_table()?.text;
         cursor.expect_end()?;
-        return Ok(Statement::RenameTable { table, to });
+        return Ok(Statement::RenameTable { table, to, if_exists });
     }
     if let Some(change) = partitions_of_condition(cursor, &table) {
         return Ok(Statement::ChangeRows(change));

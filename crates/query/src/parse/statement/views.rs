@@ -146,13 +146,14 @@ pub(crate) fn take_readers(cursor: &mut Cursor<'_>) -> Readers {
 /// Reads `VIEW [IF EXISTS] name RENAME TO name`.
 pub(crate) fn alter_view(cursor: &mut Cursor<'_>) -> Result<Statement> {
     cursor.expect_words(&["VIEW"])?;
+    let if_exists = cursor.take_words(&["IF", "EXISTS"]);
     let table = cursor.expect_table()?;
     if !cursor.take_words(&["RENAME", "TO"]) {
         return Err(cursor.unexpected("RENAME TO"));
     }
     let to = cursor.expect_table()?.text;
     cursor.expect_end()?;
-    Ok(Statement::RenameTable { table, to })
+    Ok(Statement::RenameTable { table, to, if_exists })
 }
 
 /// Reads `COMMENT ON TABLE | VIEW | COLUMN name IS 'text' | NULL`.
@@ -284,7 +285,10 @@ mod tests {
         let sql = "DROP VIEW IF EXISTS a, b CASCADE";
         check(sql, Statement::DropViews { names, if_exists: true, readers });
         let to = "b".to_owned();
-        check("ALTER VIEW a RENAME TO b", Statement::RenameTable { table: name("a", 11), to });
+        check(
+            "ALTER VIEW a RENAME TO b",
+            Statement::RenameTable { table: name("a", 11), to, if_exists: false },
+        );
     }
 
     #[test]

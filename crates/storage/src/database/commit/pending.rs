@@ -3,7 +3,8 @@
 //! - pending-1. A transaction sees the current tables with its own changes on top: they are planned
 //!   anew each time, in their order, and nothing is written.
 //! - pending-2. A change applies to the tables that it applied to when it was made. If another
-//!   session has dropped or replaced one of them, or taken a name, the transaction fails.
+//!   session has dropped or replaced one of them, taken a name, or added or dropped one of the
+//!   columns of the change, the transaction fails, and says so.
 //! - pending-3. A table that a transaction creates has its id from the beginning; an id is not
 //!   reused if the transaction is rolled back.
 //!

@@ -10,7 +10,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use tidegate_model::{ColumnId, Lsn, Schema, SchemaVersion, SegmentId, SeqTxn, TableId, limits};
+use tidegate_model::{
+    ColumnId, Lsn, Schema, SchemaError, SchemaVersion, SegmentId, SeqTxn, TableId, limits,
+};
 
 use super::ddl::{Relations, SchemaEdit};
 use super::request::{
@@ -148,13 +150,7 @@ impl<'a> PendingTables<'a> {
     pub(crate) fn plan_ddl(&mut self, ddl: &PendingDdl) -> Result<Vec<TableOp>> {
         let mut ops = Vec::new();
         for DdlStep { request, tables, .. } in ddl.0.iter().map(Arc::as_ref) {
-            let planned = self.step(request).map_err(|error| match error {
-                // The name was free when the change was made.
-                Error::TableExists { table: name } | Error::ViewExists { view: name } => {
-                    Error::NameTaken { name }
-                }
-                error => error,
-            })?;
+            let planned = self.step(request).map_err(|error| unfitting(error, request))?;
             if tables_of(&planned) != *tables {
                 return Err(Error::TablesChanged { table: relation_of(request) });
             }
@@ -678,6 +674,24 @@ pub(crate) fn tables_of(ops: &[TableOp]) -> Vec<TableId> {
 }
 
 /// The name of the relation that a change affects.
+/// The error of a change that fitted the tables when it was made, and fits no longer (`pending`
+/// pending-2): its names were free, and its tables and columns there.
+fn unfitting(error: Error, request: &CommitRequest) -> Error {
+    match error {
+        Error::TableExists { table: name } | Error::ViewExists { view: name } => {
+            Error::NameTaken { name }
+        }
+        Error::NoSuchTable { table }
+        | Error::IsView { view: table }
+        | Error::NotAView { table } => Error::TablesChanged { table },
+        Error::Schema(
+            SchemaError::DuplicateColumn { name: column }
+            | SchemaError::NoSuchColumn { name: column },
+        ) => Error::ColumnsChanged { table: relation_of(request), column },
+        error => error,
+    }
+}
+
 fn relation_of(request: &CommitRequest) -> String {
     match request {
         CommitRequest::RenameTable { from: name, .. }
