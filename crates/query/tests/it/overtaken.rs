@@ -294,8 +294,8 @@ fn an_insert_begins_again_if_a_column_with_a_default_was_added() {
     });
 }
 
-// The value of a default counted as named by the INSERT, so that a single INSERT failed when another
-// session dropped the column.
+// The value of a default counted as named by the INSERT, so that a single INSERT failed when
+// another session dropped the column.
 #[test]
 fn an_insert_does_not_need_the_columns_that_it_does_not_name() {
     on_runtime(async {
