@@ -335,13 +335,11 @@ impl Session {
         drop(self.private().transaction.take());
     }
 
-    /// Drops the temporary tables.
+    /// Drops the temporary tables. In a transaction they come back if it is rolled back.
     pub fn drop_temporary_tables(&self) {
         let mut private = self.private();
-        private.temporary.drop_temporary();
-        if let Some(transaction) = private.transaction.as_mut() {
-            transaction.changes.drop_temporary();
-        }
+        let Private { temporary, transaction } = &mut *private;
+        transaction.as_mut().map_or(temporary, |it| &mut it.changes).drop_temporary();
     }
 
     /// Returns the value of a setting; `None` if there is none of this name.

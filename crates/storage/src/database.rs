@@ -388,8 +388,8 @@ impl Database {
     /// has read were changed (transaction-5); [`Error::RowsAdded`] and [`Error::ColumnAdded`] if
     /// rows would lack the default of a new column (transaction-6); [`Error::NameTaken`],
     /// [`Error::TablesChanged`], [`Error::ColumnsChanged`], and those of [`define`](Self::define),
-    /// if changes of tables no longer fit; and as [`append`](Self::append). Nothing has changed then; with [`Error::InDoubt`], the next open
-    /// decides.
+    /// if changes of tables no longer fit; and as [`append`](Self::append). Nothing has changed
+    /// then; with [`Error::InDoubt`], the next open decides.
     pub fn commit_transaction(self: &Arc<Self>, commit: &TransactionCommit) -> Result<()> {
         self.writer().commit_transaction(commit)
     }

@@ -307,6 +307,50 @@ fn discard_sequences_forgets_given_numbers() {
     );
 }
 
+// DISCARD TEMP dropped the tables of the time before BEGIN too, so that ROLLBACK could not bring
+// them back.
+#[test]
+fn rollback_undoes_discard_temp() {
+    converse(
+        &[],
+        r#"
+        ## rolled back, and committed
+        > Query CREATE TEMP TABLE tt (v INT)
+        < done CREATE TABLE
+        < ready I
+        > Query INSERT INTO tt VALUES (1)
+        < done INSERT 0 1
+        < ready I
+        > Query BEGIN
+        < done BEGIN
+        < ready T
+        > Query DISCARD TEMP
+        < done DISCARD TEMP
+        < ready T
+        > Query ROLLBACK
+        < done ROLLBACK
+        < ready I
+        > Query SELECT v FROM tt
+        < columns v:23
+        < row 1
+        < done SELECT 1
+        < ready I
+        > Query BEGIN
+        < done BEGIN
+        < ready T
+        > Query DISCARD TEMP
+        < done DISCARD TEMP
+        < ready T
+        > Query COMMIT
+        < done COMMIT
+        < ready I
+        > Query CREATE TEMP TABLE tt (v INT)
+        < done CREATE TABLE
+        < ready I
+        "#,
+    );
+}
+
 #[test]
 fn statements_without_effect_are_accepted() {
     converse(
