@@ -11,6 +11,7 @@ pub(crate) mod lists;
 mod list_concat;
 mod signed;
 mod parts;
+mod calendar;
 pub(crate) mod date_trunc;
 pub(crate) mod date_bin;
 mod time_series;

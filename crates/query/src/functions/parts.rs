@@ -30,6 +30,7 @@ use datafusion::logical_expr::{
 };
 use tidegate_model::time::CivilDate;
 
+use super::calendar::FarTimes;
 use crate::error::ClauseProblem;
 use crate::types::call_values::call_values;
 use crate::types::day_lengths::as_intervals;
@@ -205,7 +206,7 @@ impl ScalarUDFImpl for Corrected {
         match (self.kind, args.args.as_slice()) {
             (Kind::DatePart, [ColumnarValue::Scalar(name), times]) => {
                 let part = text_of(Some(name)).and_then(|it| Part::of(it, &times.data_type()));
-                let Some((part, _)) = part else { return self.inner.invoke_with_args(args) };
+                let Some((part, _)) = part else { return self.part_of_datafusion(args) };
                 let times = from_ref(times);
                 call_values(times, args.number_rows, |times, _| parts(part, &times[0]))
             }
@@ -231,6 +232,29 @@ impl ScalarUDFImpl for Corrected {
                 })
             }
             _ => self.inner.invoke_with_args(args),
+        }
+    }
+}
+
+impl Corrected {
+    /// Returns a part of times that DataFusion has, also of those beyond its calendar.
+    fn part_of_datafusion(&self, mut args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        let name = match &args.args[0] {
+            ColumnarValue::Scalar(name) => text_of(Some(name)).unwrap_or_default().to_owned(),
+            ColumnarValue::Array(_) => String::new(),
+        };
+        let part = Part::parse(&name);
+        let far = FarTimes::of(&args.args[1], args.number_rows)?;
+        // Seconds since 1970 need no calendar.
+        let Some(far) = far.filter(|_| part != Some(Part::Epoch)) else {
+            return self.inner.invoke_with_args(args);
+        };
+        args.args.truncate(1);
+        args.args.extend(far.near());
+        let values = self.inner.invoke_with_args(args)?;
+        match part == Some(Part::Year) || name.eq_ignore_ascii_case("isoyear") {
+            true => far.years(&values),
+            false => Ok(values),
         }
     }
 }
@@ -266,10 +290,13 @@ fn parts(part: Part, times: &ArrayRef) -> Result<ArrayRef> {
         return parts_of_intervals(part, times);
     }
     let nanos = DataType::Timestamp(TimeUnit::Nanosecond, None);
-    let is_fine = matches!(times.data_type(), DataType::Timestamp(TimeUnit::Nanosecond, _));
     let micros = DataType::Timestamp(TimeUnit::Microsecond, None);
-    let ty = if is_fine { nanos } else { micros };
-    let per_second = if is_fine { 1_000_000_000 } else { PER_SECOND };
+    let (ty, per_second) = match times.data_type() {
+        DataType::Timestamp(TimeUnit::Nanosecond, _) => (nanos, 1_000_000_000),
+        // Microseconds do not reach every date.
+        DataType::Date32 => (DataType::Timestamp(TimeUnit::Second, None), 1),
+        _ => (micros, PER_SECOND),
+    };
     let times = cast(&cast(times, &ty)?, &DataType::Int64)?;
     let times = times.as_primitive::<Int64Type>();
     let year = |time: i64| CivilDate::from_days(time.div_euclid(86_400 * per_second)).year;

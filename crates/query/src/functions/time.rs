@@ -25,6 +25,7 @@ use datafusion::logical_expr::{
 use tidegate_model::time::{CivilDate, days_in_month, is_leap_year};
 use tidegate_model::{ColumnType, TimeUnit};
 
+use super::calendar::{FarTimes, Part, in_range, part_of};
 use super::pattern::Pattern;
 use super::template::{Form, Template, form};
 use crate::error::{ClauseProblem, Error, TextProblem};
@@ -126,23 +127,6 @@ enum Cut {
     Micros,
     Millis,
     Day,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-enum Part {
-    Year,
-    Month,
-    Day,
-    Hour,
-    Minute,
-    Second,
-    Millis,
-    Micros,
-    Nanos,
-    DayOfWeek,
-    DayOfWeekSundayFirst,
-    WeekOfYear,
-    DaysInMonth,
 }
 
 impl Kind {
@@ -275,6 +259,12 @@ impl ScalarUDFImpl for TimeFunction {
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
         let rows = args.number_rows;
+        if matches!(self.kind, Kind::Part(_) | Kind::IsLeapYear)
+            && let Some(far) = FarTimes::of(&args.args[0], rows)?
+        {
+            let parts = self.invoke_with_args(ScalarFunctionArgs { args: far.near(), ..args })?;
+            return if self.kind == Kind::Part(Part::Year) { far.years(&parts) } else { Ok(parts) };
+        }
         let call = Call { name: self.name, args: &args.args, rows };
         Ok(ColumnarValue::Array(match self.kind {
             Kind::Floor | Kind::Ceil => call.bucket(self.kind)?,
@@ -359,7 +349,7 @@ impl Call<'_> {
         }
         let times = match array.data_type() {
             ty if ty.is_integer() => array,
-            _ => cast(&array, &timestamp(unit))?,
+            _ => in_range(&array, &timestamp(unit))?,
         };
         Ok((cast(&times, &DataType::Int64)?.as_primitive::<Int64Type>().clone(), unit))
     }
@@ -761,34 +751,4 @@ fn between(a: i128, b: i128, step: Stride) -> Option<i64> {
     let ((first, from), (last, to)) = (month_of(low)?, month_of(high)?);
     let months = last - first - i64::from(to < from);
     Some(if step.unit == 'y' { months / 12 } else { months })
-}
-
-fn part_of(part: Part, time: i64, unit: TimeUnit) -> i32 {
-    let days = time.div_euclid(unit.per_day());
-    let of_day = time.rem_euclid(unit.per_day());
-    let second = of_day / unit.per_second();
-    let nanos = of_day % unit.per_second() * (1_000_000_000 / unit.per_second());
-    let date = CivilDate::from_days(days);
-    let monday_first = (days + 3).rem_euclid(7);
-    let value = match part {
-        Part::Year => date.year,
-        Part::Month => i64::from(date.month),
-        Part::Day => i64::from(date.day),
-        Part::Hour => second / 3_600,
-        Part::Minute => second / 60 % 60,
-        Part::Second => second % 60,
-        Part::Millis => nanos / 1_000_000,
-        Part::Micros => nanos / 1_000 % 1_000,
-        Part::Nanos => nanos % 1_000,
-        Part::DayOfWeek => monday_first + 1,
-        Part::DayOfWeekSundayFirst => (monday_first + 1) % 7 + 1,
-        Part::WeekOfYear => {
-            // The week belongs to the year of its Thursday.
-            let thursday = days - monday_first + 3;
-            let year = CivilDate::from_days(thursday).year;
-            (thursday - CivilDate { year, month: 1, day: 1 }.to_days()) / 7 + 1
-        }
-        Part::DaysInMonth => i64::from(days_in_month(date.year, date.month)),
-    };
-    i32::try_from(value).expect("years of 64 bits of microseconds have six digits")
 }

@@ -62,8 +62,8 @@ pub(super) fn check_numbers(call: &ScalarFunction, schema: &DFSchema) -> Result<
     Ok(())
 }
 
-/// Makes texts of a list of NULLs alone or of BINARY values, whose elements `array_to_string`
-/// leaves out otherwise.
+/// Makes texts of a list of NULLs alone, of BINARY values or of dates: `array_to_string` leaves out
+/// the elements of the former two otherwise.
 pub(super) fn with_texts(call: ScalarFunction, schema: &DFSchema) -> Result<Transformed<Expr>> {
     let ScalarFunction { func, mut args } = call;
     if let Some(list) = args.first()

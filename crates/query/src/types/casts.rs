@@ -1,5 +1,5 @@
 //! Casts that Arrow lacks or defines differently: between text and UUID, IPV4 or BINARY, of
-//! timestamps to text, and to narrower numbers.
+//! times to text, and to narrower numbers.
 //!
 //! - types_casts-1. A number that the other type cannot hold is an error, or NULL for TRY_CAST.
 //!   Fractions are rounded to the nearest integer, halves to the even one.
@@ -27,7 +27,7 @@ use datafusion::logical_expr::{
     ColumnarValue, Expr, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
     Volatility,
 };
-use tidegate_model::time::IsoTimestamp;
+use tidegate_model::time::{CivilDate, IsoTimestamp};
 use tidegate_model::{Column, ColumnId, ColumnType, TimeUnit, Timestamp};
 use tidegate_storage::segment::{arrow_field, arrow_type};
 
@@ -53,7 +53,7 @@ pub(crate) fn special_cast(
 ) -> Option<Expr> {
     let is_special = |ty| matches!(ty, ColumnType::Uuid | ColumnType::Ipv4 | ColumnType::Binary);
     let is_text = |ty| matches!(ty, ColumnType::Varchar | ColumnType::Symbol);
-    let is_time = |ty| matches!(ty, ColumnType::Timestamp(_));
+    let is_time = |ty| matches!(ty, ColumnType::Timestamp(_) | ColumnType::Date);
     let is_ours = (is_special(from) || is_time(from)) && is_text(to)
         || is_text(from) && is_special(to)
         || is_float(from) && is_decimal(to);
@@ -207,6 +207,7 @@ impl ScalarUDFImpl for SpecialCast {
             (ColumnType::Ipv4, _) => "cast ipv4 as varchar",
             (ColumnType::Binary, _) => "cast binary as varchar",
             (ColumnType::Timestamp(_), _) => "cast timestamp as varchar",
+            (ColumnType::Date, _) => "cast date as varchar",
             (_, ColumnType::Uuid) => "cast varchar as uuid",
             (_, ColumnType::Ipv4) => "cast varchar as ipv4",
             (_, ColumnType::Binary) => "cast varchar as binary",
@@ -248,6 +249,7 @@ impl SpecialCast {
             (ColumnType::Ipv4, _) => ipv4_texts(values),
             (ColumnType::Binary, _) => binary_texts(values)?,
             (ColumnType::Timestamp(unit), _) => time_texts(values, unit)?,
+            (ColumnType::Date, _) => date_texts(values)?,
             (_, ColumnType::Uuid) => self.uuids(texts(values)?.as_string_view())?,
             (_, ColumnType::Ipv4) => self.addresses(texts(values)?.as_string_view())?,
             (_, ColumnType::Binary) => self.bytes(texts(values)?.as_string_view())?,
@@ -511,6 +513,24 @@ fn time_texts(values: &ArrayRef, unit: TimeUnit) -> Result<ArrayRef> {
         };
         text.clear();
         let _ = write!(text, "{}", IsoTimestamp(Timestamp(instant), unit));
+        builder.append_value(&text);
+    }
+    Ok(Arc::new(builder.finish()))
+}
+
+/// Formats dates as they are shown, also those beyond Arrow's calendar: `2025-03-01`.
+pub(crate) fn date_texts(values: &ArrayRef) -> Result<ArrayRef> {
+    let values = cast(values, &DataType::Int32)?;
+    let mut builder = StringViewBuilder::with_capacity(values.len());
+    let mut text = String::new();
+    for days in values.as_primitive::<Int32Type>() {
+        let Some(days) = days else {
+            builder.append_null();
+            continue;
+        };
+        text.clear();
+        let CivilDate { year, month, day } = CivilDate::from_days(days.into());
+        let _ = write!(text, "{year:04}-{month:02}-{day:02}");
         builder.append_value(&text);
     }
     Ok(Arc::new(builder.finish()))

@@ -1,7 +1,7 @@
-//! Lists of BINARY values as lists of their texts.
+//! Lists of BINARY values and dates as lists of their texts.
 //!
-//! - A value in a list has the text that it has alone: `\x` and its digits.
-//!   DataFusion writes no value, or digits alone.
+//! - A value in a list has the text that it has alone: `\x` and its digits, or a date.
+//!   DataFusion writes no value, or digits alone, and dates up to the year 9999.
 
 use std::sync::Arc;
 
@@ -14,12 +14,12 @@ use datafusion::logical_expr::{
 };
 
 use super::call_values::call_values;
-use super::casts::binary_texts;
+use super::casts::{binary_texts, date_texts};
 
 /// The name of the function, which no query can write.
-pub(crate) const LIST_TEXTS: &str = "cast list of binary as texts";
+pub(crate) const LIST_TEXTS: &str = "cast list as texts";
 
-/// Returns a list of BINARY values as one of texts; `Err` with any other expression.
+/// Returns a list of BINARY values or dates as one of texts; `Err` with any other expression.
 pub(crate) fn with_texts(list: Expr, ty: &DataType) -> std::result::Result<Expr, Expr> {
     if !ty.is_list() || type_of_texts(ty).is_none() {
         return Err(list);
@@ -29,14 +29,16 @@ pub(crate) fn with_texts(list: Expr, ty: &DataType) -> std::result::Result<Expr,
     Ok(Expr::ScalarFunction(ScalarFunction::new_udf(function, vec![list])))
 }
 
-/// Returns the type of the texts of values of a type; `None` if no BINARY is in them.
+/// Returns the type of the texts of values of a type; `None` if no BINARY and no date is in them.
 fn type_of_texts(ty: &DataType) -> Option<DataType> {
     let item = |field: &Field| {
         let texts = type_of_texts(field.data_type())?;
         Some(Arc::new(Field::new_list_field(texts, true)))
     };
     Some(match ty {
-        DataType::Binary | DataType::LargeBinary | DataType::BinaryView => DataType::Utf8View,
+        DataType::Binary | DataType::LargeBinary | DataType::BinaryView | DataType::Date32 => {
+            DataType::Utf8View
+        }
         DataType::List(field) => DataType::List(item(field)?),
         DataType::LargeList(field) => DataType::LargeList(item(field)?),
         _ => return None,
@@ -71,6 +73,7 @@ fn texts(values: &ArrayRef) -> Result<ArrayRef> {
     match values.data_type() {
         DataType::List(_) => texts_of_lists::<i32>(values),
         DataType::LargeList(_) => texts_of_lists::<i64>(values),
+        DataType::Date32 => date_texts(values),
         _ => binary_texts(values),
     }
 }

@@ -280,7 +280,10 @@ fn as_text(expr: Expr, schema: &DFSchema) -> Expr {
         return intervals::text(expr);
     }
     let is_other = |ty: &ColumnType| {
-        matches!(ty, ColumnType::Uuid | ColumnType::Ipv4 | ColumnType::Timestamp(_))
+        matches!(
+            ty,
+            ColumnType::Uuid | ColumnType::Ipv4 | ColumnType::Timestamp(_) | ColumnType::Date
+        )
     };
     let text = type_in(&expr, schema)
         .filter(is_other)
