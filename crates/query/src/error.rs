@@ -545,6 +545,26 @@ mod tests {
         assert_eq!(back.class(), Class::Caller);
     }
 
+    // They were errors of the statement (42000), which a client takes for its own mistake.
+    #[test]
+    fn times_that_do_not_fit_their_type_are_out_of_range() {
+        use datafusion::arrow::compute::kernels::numeric::add;
+        use datafusion::arrow::datatypes::{DataType, TimeUnit};
+        use datafusion::common::ScalarValue;
+        use datafusion::logical_expr::ColumnarValue;
+
+        let last = ColumnarValue::Scalar(ScalarValue::Date32(Some(i32::MAX)));
+        let micros = DataType::Timestamp(TimeUnit::Microsecond, None);
+        let cast = last.cast_to(&micros, None).expect_err("it is a DATE only");
+        let last = ScalarValue::TimestampMicrosecond(Some(i64::MAX), None).to_scalar().unwrap();
+        let month = ScalarValue::new_interval_mdn(1, 0, 0).to_scalar().unwrap();
+        let sum = add(&last, &month).expect_err("it is the last one");
+        for error in [cast, DataFusionError::from(sum)] {
+            let error = Error::from(error);
+            assert_eq!(error.condition(), Condition::OutOfRange, "{error}");
+        }
+    }
+
     #[test]
     fn an_error_shared_by_several_consumers_keeps_its_class() {
         let source = StorageError::NoSuchTable { table: "t".to_owned() };

@@ -367,11 +367,15 @@ fn engine_condition(error: &DataFusionError) -> Condition {
         DataFusionError::Execution(message) if message.starts_with("Scalar subquery returned") => {
             Condition::Cardinality
         }
+        DataFusionError::Execution(message) if is_time_out_of_range(message) => {
+            Condition::OutOfRange
+        }
         DataFusionError::ArrowError(problem, _) => match problem.as_ref() {
             ArrowError::DivideByZero => Condition::DivisionByZero,
             ArrowError::ComputeError(text) if text.contains("Regular expression") => {
                 Condition::InvalidPattern
             }
+            ArrowError::ComputeError(text) if is_time_out_of_range(text) => Condition::OutOfRange,
             ArrowError::ExternalError(foreign) => foreign_condition(&foreign.to_string()),
             ArrowError::CastError(text) if is_out_of_range(text) => Condition::OutOfRange,
             ArrowError::CastError(_) | ArrowError::ParseError(_) => Condition::InvalidText,
@@ -435,6 +439,12 @@ fn is_out_of_range(message: &str) -> bool {
         || message.contains("too large to store in a Decimal")
         || message.contains("too small to store in a Decimal")
         || number.is_some_and(|number| number.trim().parse::<i128>().is_ok())
+}
+
+/// True if DataFusion or Arrow reports that a time does not fit its type.
+fn is_time_out_of_range(message: &str) -> bool {
+    message == "Timestamp out of range"
+        || message.ends_with(": converted value exceeds the representable i64 range")
 }
 
 /// True if DataFusion reports that no function takes such arguments, which it classifies as
