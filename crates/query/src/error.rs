@@ -547,7 +547,7 @@ mod tests {
 
     // They were errors of the statement (42000), which a client takes for its own mistake.
     #[test]
-    fn times_that_do_not_fit_their_type_are_out_of_range() {
+    fn times_that_do_not_fit_their_type_overflow() {
         use datafusion::arrow::compute::kernels::numeric::add;
         use datafusion::arrow::datatypes::{DataType, TimeUnit};
         use datafusion::common::ScalarValue;
@@ -561,7 +561,26 @@ mod tests {
         let sum = add(&last, &month).expect_err("it is the last one");
         for error in [cast, DataFusionError::from(sum)] {
             let error = Error::from(error);
-            assert_eq!(error.condition(), Condition::OutOfRange, "{error}");
+            assert_eq!(error.condition(), Condition::DatetimeOverflow, "{error}");
+        }
+    }
+
+    #[test]
+    fn a_text_with_an_hour_that_there_is_not_is_one_of_a_time() {
+        use datafusion::arrow::datatypes::{DataType, TimeUnit};
+        use datafusion::common::ScalarValue;
+        use datafusion::logical_expr::ColumnarValue;
+
+        for (text, expected) in [
+            ("25:00", Condition::DatetimeOverflow),
+            ("12:60:00.5", Condition::DatetimeOverflow),
+            ("noon", Condition::InvalidDatetime),
+            ("a:b", Condition::InvalidDatetime),
+        ] {
+            let text = ColumnarValue::Scalar(ScalarValue::from(text));
+            let time = text.cast_to(&DataType::Time64(TimeUnit::Nanosecond), None);
+            let error = Error::from(time.expect_err("it is no time of day"));
+            assert_eq!(error.condition(), expected, "{error}");
         }
     }
 

@@ -27,7 +27,8 @@ pub enum Condition {
     FeatureNotSupported,
     /// A text is not a valid time.
     InvalidDatetime,
-    /// A time of day is given for a date.
+    /// A time is not in the calendar, or out of the range of its type, or has a time of day where
+    /// only a date fits.
     DatetimeOverflow,
     /// A text is not a valid value of its type.
     InvalidText,
@@ -140,10 +141,18 @@ impl Error {
             Error::Syntax { what, .. } => what.condition(),
             Error::LargeSubqueries { .. } => Condition::LimitExceeded,
             Error::NotSupported { .. } | Error::Refused { .. } => Condition::FeatureNotSupported,
+            Error::BadText {
+                reason: TextProblem::OutOfRange,
+                ty: ColumnType::Timestamp(_) | ColumnType::Date,
+                ..
+            }
+            | Error::BadText {
+                reason: TextProblem::NotInCalendar | TextProblem::HasTimeOfDay,
+                ..
+            } => Condition::DatetimeOverflow,
             Error::BadText { reason: TextProblem::OutOfRange, .. } => Condition::OutOfRange,
             Error::BadText { reason: TextProblem::TooManyWindows, .. } => Condition::LimitExceeded,
             Error::BadText { reason: TextProblem::TooLong { .. }, .. } => Condition::TextTooLong,
-            Error::BadText { reason: TextProblem::HasTimeOfDay, .. } => Condition::DatetimeOverflow,
             Error::BadText { ty: ColumnType::Timestamp(_) | ColumnType::Date, .. } => {
                 Condition::InvalidDatetime
             }
@@ -368,16 +377,21 @@ fn engine_condition(error: &DataFusionError) -> Condition {
             Condition::Cardinality
         }
         DataFusionError::Execution(message) if is_time_out_of_range(message) => {
-            Condition::OutOfRange
+            Condition::DatetimeOverflow
         }
         DataFusionError::ArrowError(problem, _) => match problem.as_ref() {
             ArrowError::DivideByZero => Condition::DivisionByZero,
             ArrowError::ComputeError(text) if text.contains("Regular expression") => {
                 Condition::InvalidPattern
             }
-            ArrowError::ComputeError(text) if is_time_out_of_range(text) => Condition::OutOfRange,
+            ArrowError::ComputeError(text) if is_time_out_of_range(text) => {
+                Condition::DatetimeOverflow
+            }
             ArrowError::ExternalError(foreign) => foreign_condition(&foreign.to_string()),
             ArrowError::CastError(text) if is_out_of_range(text) => Condition::OutOfRange,
+            ArrowError::CastError(text) if text.contains("' to value of Time64") => {
+                time_of_day_condition(text)
+            }
             ArrowError::CastError(_) | ArrowError::ParseError(_) => Condition::InvalidText,
             ArrowError::ArithmeticOverflow(_) => Condition::OutOfRange,
             ArrowError::InvalidArgumentError(text) if is_out_of_range(text) => {
@@ -445,6 +459,18 @@ fn is_out_of_range(message: &str) -> bool {
 fn is_time_out_of_range(message: &str) -> bool {
     message == "Timestamp out of range"
         || message.ends_with(": converted value exceeds the representable i64 range")
+}
+
+/// The condition of a text that Arrow does not take for a time of day: it has the form of one, with
+/// an hour, a minute or a second that there is not, or another form.
+fn time_of_day_condition(message: &str) -> Condition {
+    let text = message.strip_prefix("Cannot cast string '").and_then(|it| it.split('\'').next());
+    let is_number = |part: &str| part.trim().parse::<f64>().is_ok();
+    let has_form = |text: &str| text.contains(':') && text.split(':').all(is_number);
+    match text.is_some_and(has_form) {
+        true => Condition::DatetimeOverflow,
+        false => Condition::InvalidDatetime,
+    }
 }
 
 /// True if DataFusion reports that no function takes such arguments, which it classifies as

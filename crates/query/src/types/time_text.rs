@@ -1,6 +1,7 @@
 //! Parsers of times and intervals in texts: `'2025-03'`, `'2025-03-01T09:30;1h'`.
 //!
 //! - A date has hyphens or none: `2025-03-01`, `20250301`; a time of day has colons or none.
+//! - A year has four digits, or up to seven before a hyphen: a DATE reaches the year 5881580.
 //! - A zone is `Z`, `UTC`, `GMT` or an offset, with a blank before it or none. A DATE without a
 //!   time of day ignores it, as in PostgreSQL.
 //! - A partial time means the start of its period; as an interval it is the whole period.
@@ -22,6 +23,8 @@ const NANOS_PER_SECOND: i128 = 1_000_000_000;
 const NANOS_PER_DAY: i128 = 86_400 * NANOS_PER_SECOND;
 /// The length of 64 bits of microseconds: sums of such lengths stay far below 128 bits.
 const DURATION_NANOS_MAX: i128 = i64::MAX as i128 * 1_000;
+/// More than the last year of every type, and far less than a calendar of 64 bits has.
+const YEAR_MAX: i64 = 6_000_000;
 /// The lists in an interval's text: as many as a time has parts, twice.
 const BRACKETS_MAX: usize = 16;
 /// The bytes of an item of such a list: two numbers, or a date and a time.
@@ -269,7 +272,7 @@ fn shift(start: i128, by: &Duration, times: i64) -> Result<i128, TextProblem> {
     let month_index = date.year * 12 + i64::from(date.month) - 1 + months;
     let (year, month) = (month_index.div_euclid(12), month_index.rem_euclid(12) + 1);
     // Bounds first: the calendar's arithmetic must not overflow.
-    if year.abs() > 300_000 {
+    if year.abs() > YEAR_MAX {
         return Err(TextProblem::OutOfRange);
     }
     let month = u32::try_from(month).expect("1 to 12");
@@ -370,7 +373,10 @@ fn split_zone(text: &str) -> Result<(&str, i64), TextProblem> {
 /// may be the beginning of a longer text.
 fn parse_parts(local: &str) -> Result<Parts, TextProblem> {
     let mut rest = local;
-    let mut parts = Parts { year: digits(&mut rest, 4)?, ..Parts::default() };
+    let long = digit_count(rest);
+    let is_long = (5..=7).contains(&long) && rest[long..].starts_with('-');
+    let year = digits(&mut rest, if is_long { long } else { 4 })?;
+    let mut parts = Parts { year, ..Parts::default() };
     if digit_count(rest) == 4 {
         parts.month = Some(digits(&mut rest, 2)?);
         parts.day = Some(digits(&mut rest, 2)?);
@@ -522,6 +528,22 @@ mod tests {
         ] {
             check_time(text, "Form");
         }
+    }
+
+    // The text of a far date could not be read again, nor a parameter of one.
+    #[test]
+    fn a_year_of_more_than_four_digits_ends_with_a_hyphen() {
+        check_time("10000-01-01", "10000-01-01T00:00:00.000000Z");
+        check_time("294247-1-10 04:00:54Z", "294247-01-10T04:00:54.000000Z");
+        check_time("294247-01", "294247-01-01T00:00:00.000000Z");
+        check_time("294248-01-01", "OutOfRange");
+        check_time("12345-13-01", "NotInCalendar");
+        for text in ["12345", "1234567", "12345678-01-01", "12345 -01"] {
+            check_time(text, "Form");
+        }
+        let days = |text| parse_time(text, TimeScale::Days);
+        assert_eq!(days("5881580-07-11"), Ok(i32::MAX.into()));
+        assert_eq!(days("5881580-07-12"), Err(TextProblem::OutOfRange));
     }
 
     /// pgjdbc writes a java.sql.Date as a day with the offset of its zone.

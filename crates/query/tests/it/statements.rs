@@ -136,7 +136,7 @@ const ERRORS: &[(&str, &str)] = &[
     ),
     (
         "SELECT CAST('2025-13-01' AS TIMESTAMP)",
-        "InvalidDatetime at 1:13: line 1, column 13: '2025-13-01' is not a valid \
+        "DatetimeOverflow at 1:13: line 1, column 13: '2025-13-01' is not a valid \
                     TIMESTAMP: there is no such date or time",
     ),
     (
@@ -146,7 +146,7 @@ const ERRORS: &[(&str, &str)] = &[
     ("SELECT * FROM trades WHERE sym ~ '('", "InvalidPattern: regex parse error: unclosed group"),
     (
         "SELECT * FROM trades WHERE ts IN '2025-13'",
-        "InvalidDatetime at 1:34: line 1, column 34: '2025-13' is not a valid TIMESTAMP: \
+        "DatetimeOverflow at 1:34: line 1, column 34: '2025-13' is not a valid TIMESTAMP: \
                     there is no such date or time",
     ),
     (

@@ -408,7 +408,7 @@ fn binary(oid: u32, value: &[u8]) -> Result<Option<String>, ErrorResponse> {
         _ if is(types::INET) => inet(value),
         _ if is(types::DATE) => match fixed(value).map(i32::from_be_bytes) {
             Some(i32::MIN | i32::MAX) => Some("infinity".to_owned()),
-            Some(days) => Some(date(i64::from(days) + DAYS_TO_2000)),
+            Some(days) => Some(date(known_day(i64::from(days) + DAYS_TO_2000)?)),
             None => None,
         },
         _ if is(types::INTERVAL) => interval(value),
@@ -424,9 +424,11 @@ fn binary(oid: u32, value: &[u8]) -> Result<Option<String>, ErrorResponse> {
             match fixed(value).map(i64::from_be_bytes) {
                 Some(i64::MIN | i64::MAX) => Some("infinity".to_owned()),
                 Some(micros) => {
-                    Some(instant(micros.checked_add(MICROS_TO_2000).ok_or_else(|| {
+                    let micros = micros.checked_add(MICROS_TO_2000).ok_or_else(|| {
                         ErrorResponse::new("22008", "a timestamp is out of the range of its type")
-                    })?))
+                    })?;
+                    known_day(micros.div_euclid(MICROS_PER_DAY))?;
+                    Some(instant(micros))
                 }
                 None => None,
             }
@@ -447,6 +449,14 @@ fn inet(value: &[u8]) -> Option<String> {
     match value {
         [2, 32, 0, 4, a, b, c, d] => Some(format!("{a}.{b}.{c}.{d}")),
         _ => None,
+    }
+}
+
+/// Refuses a day before the year 1, which texts of dates do not have.
+fn known_day(days: i64) -> Result<i64, ErrorResponse> {
+    match CivilDate::from_days(days).year < 1 {
+        true => Err(ErrorResponse::new("22008", "dates before the year 1 are not supported")),
+        false => Ok(days),
     }
 }
 
@@ -585,6 +595,10 @@ mod tests {
         assert_eq!(bytea("a\\\\b\\377"), Some(b"a\\b\xff".to_vec()));
         assert!(bytea("\\x0").is_none() && bytea("\\9").is_none());
         check(types::DATE, &(-1_i32).to_be_bytes(), Parameter::Text("1999-12-31".to_owned()));
+        let first = Parameter::Text("0001-01-01".to_owned());
+        check(types::DATE, &(-730_119_i32).to_be_bytes(), first);
+        let far = Parameter::Text("10000-01-01".to_owned());
+        check(types::DATE, &2_921_940_i32.to_be_bytes(), far);
         let text = Parameter::Text("1999-12-31T23:59:59.999999Z".to_owned());
         check(types::TIMESTAMP, &(-1_i64).to_be_bytes(), text);
         check(types::INET, &[2, 32, 0, 4, 10, 0, 0, 1], Parameter::Text("10.0.0.1".to_owned()));
@@ -718,6 +732,10 @@ mod tests {
         assert_eq!(code(types::TIMESTAMP.oid, &i64::MAX.to_be_bytes(), Format::Binary), "22008");
         let near = (i64::MAX - 1).to_be_bytes();
         assert_eq!(code(types::TIMESTAMP.oid, &near, Format::Binary), "22008");
+        let before = (-730_120_i32).to_be_bytes();
+        assert_eq!(code(types::DATE.oid, &before, Format::Binary), "22008");
+        let before = (-63_082_281_600_000_001_i64).to_be_bytes();
+        assert_eq!(code(types::TIMESTAMP.oid, &before, Format::Binary), "22008");
         assert_eq!(code(600, &[0; 16], Format::Binary), "0A000");
     }
 }

@@ -192,7 +192,7 @@ fn errors_have_a_code_and_a_place() {
         < error 22003 '300' is not a valid TINYINT: out of range [at 8]
         < ready I
         > Query SELECT '2025-13-01'::TIMESTAMP
-        < error 22007 '2025-13-01' is not a valid TIMESTAMP: there is no such date or time [at 8]
+        < error 22008 '2025-13-01' is not a valid TIMESTAMP: there is no such date or time [at 8]
         < ready I
         > Query SELECT 'x'::UUID
         < error 22P02 'x' is not a valid UUID: expected a UUID like 123e4567-e89b-12d3-a456-426...
