@@ -2,13 +2,16 @@
 
 use std::sync::Arc;
 
-use tidegate_model::TableId;
+use datafusion::arrow::array::{RecordBatch, new_null_array};
+use tidegate_model::schema::same_name;
+use tidegate_model::{Column, Schema, TableId};
+use tidegate_storage::segment::arrow_type;
 use tidegate_storage::{
     Database, Error as StorageError, MadeFor, PendingDdl, RowBatch, SegmentDeletes, TableAppend,
     TableDeletes, TableRead, TransactionCommit, VisibleTables,
 };
 
-use super::batch::builder;
+use super::batch::{HeldBatch, batch_of, builder};
 use super::{Changes, TableChanges, TemporaryTable};
 use crate::changes::batch_builder::BatchBuilder;
 use crate::error::Result;
@@ -50,16 +53,56 @@ impl Changes {
 }
 
 impl TableChanges {
-    fn gathered(&self) -> Result<RowBatch> {
-        let Some(first) = self.batches.first() else { return Ok(RowBatch::default()) };
-        let mut gathered: BatchBuilder = builder(&first.schema);
+    /// The rows of all batches, with the columns that the latest was made for.
+    fn gathered(&self, visible: &VisibleTables<'_>) -> Result<RowBatch> {
+        let Some(last) = self.batches.last() else { return Ok(RowBatch::default()) };
+        let mut gathered: BatchBuilder = builder(&last.schema);
         for batch in &self.batches {
-            if batch.schema.version() != first.schema.version() {
-                return Err(StorageError::RowsChanged { table: self.name.clone() }.into());
+            match batch.schema.version() == last.schema.version() {
+                true => gathered.push(&batch.rows)?,
+                false => gathered.push(&self.fitted(batch, &last.schema, visible)?)?,
             }
-            gathered.push(&batch.rows)?;
         }
         Ok(gathered.take())
+    }
+
+    /// The rows of a batch with the columns that a later one was made for: another session has
+    /// altered the table in between. As at the commit (append-4 of the storage), a column keeps its
+    /// values under another name, and one that is not needed may be gone.
+    fn fitted(
+        &self,
+        batch: &HeldBatch,
+        now: &Schema,
+        visible: &VisibleTables<'_>,
+    ) -> Result<RecordBatch> {
+        let (then, table) = (&batch.schema, || self.name.clone());
+        let first = visible.provisional_from(self.id);
+        let position = |column: &Column| {
+            let is_it = |known: &Column| match first {
+                Some(first) if first <= column.id => same_name(&known.name, &column.name),
+                _ => known.id == column.id,
+            };
+            then.columns().iter().position(is_it)
+        };
+        let positions = now.columns().iter().map(position).collect::<Vec<_>>();
+        for (at, column) in then.columns().iter().enumerate() {
+            if self.needed.contains(&column.id) && !positions.contains(&Some(at)) {
+                let (table, column) = (table(), column.name.clone());
+                return Err(StorageError::ColumnDropped { table, column }.into());
+            }
+        }
+        let mut arrays = Vec::with_capacity(positions.len());
+        for (column, at) in now.columns().iter().zip(positions) {
+            arrays.push(match at {
+                Some(at) => Arc::clone(batch.rows.column(at)),
+                None if now.default_of(column.id).is_some() => {
+                    let (table, column) = (table(), column.name.clone());
+                    return Err(StorageError::ColumnAdded { table, column }.into());
+                }
+                None => new_null_array(&arrow_type(column.ty), batch.rows.num_rows()),
+            });
+        }
+        batch_of(now, arrays)
     }
 
     fn put_into(&self, commit: &mut TransactionCommit, visible: &VisibleTables<'_>) -> Result<()> {
@@ -69,9 +112,9 @@ impl TableChanges {
         let Some(table) = visible.table_name(self.id) else {
             return Err(StorageError::TableDropped { table: self.name.clone() }.into());
         };
-        let rows = self.gathered()?;
+        let rows = self.gathered(visible)?;
         let (id, create, add_columns) = (Some(self.id), None, false);
-        let made_for = self.batches.first().map(|batch| MadeFor {
+        let made_for = self.batches.last().map(|batch| MadeFor {
             schema: Arc::clone(&batch.schema),
             needed: self.needed.clone(),
         });

@@ -90,7 +90,8 @@ impl<'a> VisibleTables<'a> {
     /// The least id of a column of a table that may have another one after the commit: those of the
     /// columns that the changes add, if other sessions are first to add some. `None` if no change
     /// adds columns to a table of others.
-    pub(crate) fn provisional_from(&self, table: TableId) -> Option<ColumnId> {
+    #[must_use]
+    pub fn provisional_from(&self, table: TableId) -> Option<ColumnId> {
         self.pending.provisional_from(table)
     }
 
