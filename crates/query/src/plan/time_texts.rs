@@ -26,6 +26,7 @@ use tidegate_model::{ColumnType, TimeUnit};
 use super::own_rules::LogicalRule;
 use crate::error::{Error, TextProblem};
 use crate::types::casts::OnBadText;
+use crate::types::literal::is_printed;
 use crate::types::time_text::{TimeScale, parse_time};
 use crate::types::zone::Zone;
 
@@ -61,7 +62,10 @@ fn parsed(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
     let function = TimeOfText { to: to.clone(), on_bad_text, signature };
     if let Expr::Literal(value, _) = text {
         let time = function.times(&value.to_array()?)?;
-        return Ok(Transformed::yes(lit(ScalarValue::try_from_array(&time, 0)?)));
+        let time = ScalarValue::try_from_array(&time, 0)?;
+        if is_printed(&time) {
+            return Ok(Transformed::yes(lit(time)));
+        }
     }
     let function = Arc::new(ScalarUDF::new_from_impl(function));
     let call = ScalarFunction::new_udf(function, vec![text.clone()]);

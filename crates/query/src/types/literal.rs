@@ -7,6 +7,7 @@ use std::net::Ipv4Addr;
 
 use datafusion::arrow::datatypes::{DataType, Field, TimeUnit as ArrowUnit};
 use datafusion::common::ScalarValue;
+use tidegate_model::time::CivilDate;
 use tidegate_model::{ColumnType, TimeUnit};
 use tidegate_storage::TYPE_KEY;
 
@@ -47,6 +48,18 @@ pub(crate) fn type_of(field: &Field) -> Option<ColumnType> {
     })
 }
 
+/// Returns false for a date that DataFusion prints as an empty text: it writes constants into the
+/// names of columns, and would take two such dates for the same.
+pub(crate) fn is_printed(value: &ScalarValue) -> bool {
+    const YEAR_MAX: i64 = 262_142;
+    match value {
+        ScalarValue::Date32(Some(days)) => {
+            CivilDate::from_days((*days).into()).year.abs() <= YEAR_MAX
+        }
+        _ => true,
+    }
+}
+
 /// Parses a text as a value of a type. `None` for the types that are text themselves.
 pub(crate) fn value_of_text(
     text: &str,
@@ -58,7 +71,11 @@ pub(crate) fn value_of_text(
         ColumnType::Binary => bytes_of_text(text).map(|bytes| ScalarValue::BinaryView(Some(bytes))),
         ColumnType::Timestamp(_) | ColumnType::Date => {
             let scale = TimeScale::of(ty).expect("these types hold times");
-            parse_time(text, scale).map(|value| time_value(value, ty))
+            let value = parse_time(text, scale).map(|value| time_value(value, ty));
+            value.and_then(|value| match is_printed(&value) {
+                true => Ok(value),
+                false => Err(TextProblem::OutOfRange),
+            })
         }
         ColumnType::Uuid => parse_uuid(text).map(|bytes| {
             let bytes = Some(bytes.to_vec());
