@@ -8,14 +8,19 @@
 //!   name is `$1[]` until its type is known (`plan::describe`).
 //! - If a list that is computed when the query runs has no matching element but a NULL, the result
 //!   of the comparison is NULL.
+//! - lists-1. `ARRAY(SELECT ..)` has the rows of the query in their order, and is an empty list if
+//!   there are none. `x = ANY(ARRAY(SELECT ..))` is `x IN (SELECT ..)`: no list is made.
 //!
 //! Lists have one dimension.
 
 use datafusion::sql::sqlparser::ast::helpers::attached_token::AttachedToken;
-use datafusion::sql::sqlparser::ast::{Array, BinaryOperator, CaseWhen, CastKind, Expr, Value};
+use datafusion::sql::sqlparser::ast::{
+    Array, BinaryOperator, CaseWhen, CastKind, Expr, Function, FunctionArguments, Query, Value,
+};
 
 use crate::names::LIST_MARK;
-use crate::pg_catalog::tree::{call, catalog_type, custom_name, null};
+use crate::pg_catalog::tree::{call, catalog_type, custom_name, null, parts};
+use crate::sql::row_values::rows_of;
 use crate::types::list_types::element_type;
 
 /// The keyword between a value and a list.
@@ -25,18 +30,86 @@ enum Joined {
     All,
 }
 
+/// A comparison of a value with each element of a list, or each row of a query.
+struct Comparison<'a> {
+    joined: Joined,
+    left: &'a mut Expr,
+    op: &'a BinaryOperator,
+    right: &'a mut Expr,
+}
+
+impl Comparison<'_> {
+    fn of(expr: &mut Expr) -> Option<Comparison<'_>> {
+        let (joined, left, op, right) = match expr {
+            Expr::AnyOp { left, compare_op, right, .. } => (Joined::Any, left, compare_op, right),
+            Expr::AllOp { left, compare_op, right } => (Joined::All, left, compare_op, right),
+            _ => return None,
+        };
+        Some(Comparison { joined, left, op, right })
+    }
+
+    /// Returns true for `= ANY` and `<> ALL`, which are IN and NOT IN.
+    fn is_membership(&self) -> bool {
+        matches!(
+            (self.joined, self.op),
+            (Joined::Any, BinaryOperator::Eq) | (Joined::All, BinaryOperator::NotEq)
+        )
+    }
+}
+
+/// Returns the query of `ARRAY(SELECT ..)`.
+pub(super) fn query_of_array(expr: &Expr) -> Option<&Query> {
+    match expr {
+        Expr::Nested(inner) => query_of_array(inner),
+        Expr::Function(Function { name, args: FunctionArguments::Subquery(query), .. }) => {
+            (parts(name).1 == "array").then_some(query.as_ref())
+        }
+        _ => None,
+    }
+}
+
+/// Returns the rows of a query as a list (lists-1).
+pub(super) fn list_of_rows(query: &Query) -> Option<Expr> {
+    let column = "\"column 1\"";
+    let rows = rows_of(&format!("array_agg({column})"), query, &[column.to_owned()])?;
+    Some(call("coalesce", vec![Expr::Subquery(rows), call("make_array", Vec::new())]))
+}
+
+/// Compares with the rows of a query in place of a list of them (lists-1), before the parts of the
+/// comparison are rewritten. Queries on the catalog take subqueries as values for single rows, and
+/// have `has_no_row` for others.
+pub(super) fn compare_with_rows(expr: &mut Expr, is_catalog: bool, has_no_row: fn(&Query) -> bool) {
+    let Some(comparison) = Comparison::of(expr) else { return };
+    let is_membership = comparison.is_membership();
+    let Comparison { joined, left, right, .. } = comparison;
+    let rows = match &*right {
+        Expr::Subquery(query) if is_catalog && is_membership => Some(query.as_ref()),
+        list if is_membership || !is_catalog => query_of_array(list),
+        _ => None,
+    };
+    let Some(rows) = rows.cloned().map(Box::new) else { return };
+    if !is_membership {
+        *right = Expr::Subquery(rows);
+        return;
+    }
+    let negated = joined == Joined::All;
+    *expr = match is_catalog && has_no_row(&rows) {
+        true => Expr::Value(Value::Boolean(negated).into()),
+        false => {
+            let left = Box::new(std::mem::replace(left, null()));
+            Expr::InSubquery { expr: left, subquery: rows, negated }
+        }
+    };
+}
+
 /// Rewrites `x = ANY(list)`, `x <> ALL(list)` and similar comparisons.
 pub(super) fn rewrite_comparison(expr: &mut Expr) {
-    let (joined, left, op, right) = match expr {
-        Expr::AnyOp { left, compare_op, right, .. } => (Joined::Any, left, compare_op, right),
-        Expr::AllOp { left, compare_op, right } => (Joined::All, left, compare_op, right),
-        _ => return,
-    };
+    let Some(Comparison { joined, left, op, right }) = Comparison::of(expr) else { return };
     if matches!(inside(right), Expr::Subquery(_)) {
         return;
     }
-    let (left, op) = (std::mem::replace(left.as_mut(), null()), op.clone());
-    let right = std::mem::replace(right.as_mut(), null());
+    let (left, op) = (std::mem::replace(left, null()), op.clone());
+    let right = std::mem::replace(right, null());
     *expr = match list_of(&right) {
         Some(list) if list.is_empty() => Expr::Value(Value::Boolean(joined == Joined::All).into()),
         Some(list) => with_elements(left, joined, op, list),

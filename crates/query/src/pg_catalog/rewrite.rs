@@ -13,17 +13,17 @@ mod scalar_tables;
 use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
-    AccessExpr, BinaryOperator, DataType, Expr, Function, FunctionArg, FunctionArgExpr,
-    FunctionArguments, GroupByExpr, Ident, ObjectName, ObjectNamePart, Query, SelectItem, SetExpr,
-    TableFactor, Value, ValueWithSpan, VisitMut, VisitorMut,
+    AccessExpr, BinaryOperator, DataType, Expr, FunctionArg, FunctionArgExpr, FunctionArguments,
+    GroupByExpr, Ident, ObjectName, ObjectNamePart, Query, SelectItem, SetExpr, TableFactor,
+    TableWithJoins, Value, ValueWithSpan, VisitMut, VisitorMut,
 };
 use datafusion::sql::sqlparser::dialect::GenericDialect;
 use datafusion::sql::sqlparser::parser::Parser;
 
-use super::lists::{self, list_of};
+use super::lists::{self, list_of, list_of_rows, query_of_array};
 use super::relations;
 use crate::pg_catalog::tree::{call, catalog_type, custom_name, null, parts};
-use scalar_tables::select_scalar;
+use scalar_tables::{reads_columns, select_scalar};
 
 /// Rewrites a query in place.
 pub(crate) fn rewrite(query: &mut Query) {
@@ -251,6 +251,11 @@ impl VisitorMut for Rewriter {
         ControlFlow::Continue(())
     }
 
+    fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
+        lists::compare_with_rows(expr, self.is_catalog, has_no_element);
+        ControlFlow::Continue(())
+    }
+
     fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
         if self.is_catalog
             && let Some(known) = self.of_rows(expr)
@@ -261,10 +266,12 @@ impl VisitorMut for Rewriter {
         match expr {
             Expr::Function(call) => {
                 remove_schema(&mut call.name);
-                if self.is_catalog && is_array_of_query(call) {
-                    *expr = no_list();
-                } else if parts(&call.name).1 == "generate_subscripts" {
+                if parts(&call.name).1 == "generate_subscripts" {
                     number_elements(expr);
+                } else if let Some(query) = query_of_array(expr) {
+                    let is_empty = self.is_catalog && has_no_element(query);
+                    let list = if is_empty { Some(no_texts()) } else { list_of_rows(query) };
+                    list.map_or((), |list| *expr = list);
                 }
             }
             Expr::InSubquery { expr: inside, subquery, negated }
@@ -408,18 +415,12 @@ fn string(text: &str) -> Expr {
     Expr::Value(Value::SingleQuotedString(text.to_owned()).into())
 }
 
-/// True for `ARRAY(SELECT ..)`. In catalog queries it is over members, roles and columns of objects
-/// that do not exist here.
-fn is_array_of_query(call: &Function) -> bool {
-    matches!(call.args, FunctionArguments::Subquery(_)) && parts(&call.name).1 == "array"
+/// A list of texts without an element.
+fn no_texts() -> Expr {
+    call("string_to_array", vec![string(""), string(",")])
 }
 
-/// A NULL list.
-fn no_list() -> Expr {
-    call("string_to_array", vec![null(), string(",")])
-}
-
-/// Relations without rows in scalar subqueries. `pg_collation` counts as empty: columns have the
+/// Relations without rows in subqueries as values. `pg_collation` counts as empty: columns have the
 /// collation of their type, and clients show only other ones.
 const EMPTY: [&str; 11] = [
     "pg_collation",
@@ -435,8 +436,8 @@ const EMPTY: [&str; 11] = [
     "pg_trigger",
 ];
 
-/// True if a scalar subquery has no row: it reads an empty relation, or the elements of an array of
-/// the catalog (there are none), or is recursive over domains (there are none).
+/// True if a subquery as a value has no row: it reads an empty relation, or the elements of an array
+/// of the catalog (there are none), or is recursive over domains (there are none).
 fn has_no_row(query: &Query) -> bool {
     if query.with.as_ref().is_some_and(|with| with.recursive) {
         return true;
@@ -458,6 +459,25 @@ fn has_no_row(query: &Query) -> bool {
         _ => false,
     };
     !counts && select.from.iter().any(|from| is_empty(&from.relation))
+}
+
+/// True if a list of the rows of a query has no element. A function that is called with constants
+/// has rows.
+fn has_no_element(query: &Query) -> bool {
+    has_no_row(query) && !calls_with_constants(query)
+}
+
+fn calls_with_constants(query: &Query) -> bool {
+    let SetExpr::Select(select) = query.body.as_ref() else { return false };
+    let is_call = |from: &TableWithJoins| {
+        matches!(
+            from.relation,
+            TableFactor::Table { args: Some(_), .. }
+                | TableFactor::Function { .. }
+                | TableFactor::UNNEST { .. }
+        )
+    };
+    select.from.iter().any(is_call) && !reads_columns(&select.from)
 }
 
 /// True if a subquery lists the column types of a composite type: there are none, and clients

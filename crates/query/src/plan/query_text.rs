@@ -476,11 +476,6 @@ fn refused_form(expr: &Expr) -> Option<(&'static str, Span)> {
         Expr::BinaryOp { left, op: BinaryOperator::Overlaps, .. } => {
             Some(("OVERLAPS", left.span()))
         }
-        Expr::Function(Function { name, args: FunctionArguments::Subquery(_), .. })
-            if name.to_string() == "array" =>
-        {
-            Some(("ARRAY(SELECT ..)", name.span()))
-        }
         _ => None,
     }
 }

@@ -156,7 +156,7 @@ fn column_names(count: usize) -> Vec<String> {
 }
 
 /// Returns `SELECT value FROM (query) AS "rows" (names)`.
-fn rows_of(value: &str, query: &Query, names: &[String]) -> Option<Box<Query>> {
+pub(crate) fn rows_of(value: &str, query: &Query, names: &[String]) -> Option<Box<Query>> {
     let text = format!("SELECT {value} FROM (SELECT 1) AS \"rows\" ({})", names.join(", "));
     let dialect = QueryDialect::default();
     let mut parser = Parser::new(&dialect).try_with_sql(&text).ok()?;

@@ -9,7 +9,7 @@ use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
     Expr, FunctionArg, FunctionArgExpr, Ident, ObjectNamePart, SelectItem, SetExpr, TableAlias,
-    TableFactor, visit_expressions,
+    TableFactor, Visit, visit_expressions,
 };
 use datafusion::sql::sqlparser::dialect::GenericDialect;
 use datafusion::sql::sqlparser::parser::Parser;
@@ -71,8 +71,8 @@ fn is_scalar(name: &str) -> bool {
     is("SCALAR") && !is("TABLE") && !["range", "unnest"].contains(&name)
 }
 
-fn reads_columns(expr: &Expr) -> bool {
-    let found = visit_expressions(expr, |part| match part {
+pub(super) fn reads_columns(tree: &impl Visit) -> bool {
+    let found = visit_expressions(tree, |part| match part {
         Expr::Identifier(_) | Expr::CompoundIdentifier(_) => ControlFlow::Break(()),
         _ => ControlFlow::Continue(()),
     });

@@ -100,14 +100,40 @@ fn lists_are_rewritten_to_plain_sql() {
 }
 
 #[test]
+fn a_list_of_rows_is_an_aggregate_of_them() {
+    let rows = |query: &str| {
+        format!(
+            "coalesce((SELECT array_agg(\"column 1\") FROM ({query}) AS \"rows\" \
+             (\"column 1\")), make_array())"
+        )
+    };
+    for from in ["t", "pg_class"] {
+        let query = format!("SELECT a FROM {from} ORDER BY b");
+        let list = format!("SELECT ARRAY({query})");
+        check(&list, &format!("SELECT {}", rows(&query)));
+        let any = format!("SELECT 1 WHERE a = ANY(ARRAY({query}))");
+        check(&any, &format!("SELECT 1 WHERE a IN ({query})"));
+        let all = format!("SELECT 1 WHERE a <> ALL(ARRAY({query}))");
+        check(&all, &format!("SELECT 1 WHERE a NOT IN ({query})"));
+    }
+    check("SELECT a < ANY(ARRAY(SELECT b FROM t))", "SELECT a < ANY(SELECT b FROM t)");
+    // A subquery as a value gave the greatest of its rows.
+    check("SELECT a = ANY(SELECT b FROM pg_class)", "SELECT a IN (SELECT b FROM pg_class)");
+    check("SELECT a = ANY(SELECT b FROM unnest(c.d) x) FROM pg_index c", {
+        "SELECT false FROM pg_index c"
+    });
+    check("SELECT a <> ALL(SELECT b FROM pg_index)", "SELECT true");
+}
+
+#[test]
 fn a_subquery_on_the_catalog_has_one_row() {
     check(
         "SELECT (SELECT d.a FROM pg_catalog.pg_type d WHERE d.b = x LIMIT 1) FROM t",
         "SELECT (SELECT max(d.a) FROM pg_catalog.pg_type d WHERE d.b = x) FROM t",
     );
     check(
-        "SELECT (SELECT f(d.a) FROM pg_index d WHERE d.b = x), array(SELECT 1) FROM t",
-        "SELECT NULL, string_to_array(NULL, ',') FROM t",
+        "SELECT (SELECT f(d.a) FROM pg_index d WHERE d.b = x), array(SELECT 1 FROM pg_index)",
+        "SELECT NULL, string_to_array('', ',')",
     );
     check("SELECT (SELECT a FROM u) FROM t", "SELECT (SELECT a FROM u) FROM t");
 }
