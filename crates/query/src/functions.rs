@@ -16,6 +16,7 @@ pub(crate) mod date_trunc;
 pub(crate) mod date_bin;
 mod time_series;
 mod date_diff;
+mod overlaps;
 pub(crate) mod random;
 pub(crate) mod time;
 pub(crate) mod sample_bucket;
@@ -96,7 +97,7 @@ pub(crate) static SCALARS: LazyLock<HashMap<String, Arc<ScalarUDF>>> = LazyLock:
         parts::part_functions(),
         time_series::series_functions(),
         vec![whole_day(), date_diff::date_diff(), date_trunc::date_trunc(), date_bin::date_bin()],
-        vec![list_concat::list_concat(), alternatives::first_alternative()],
+        vec![list_concat::list_concat(), alternatives::first_alternative(), overlaps::overlaps()],
     ];
     all.into_iter().flatten().flat_map(named).collect()
 });

@@ -436,8 +436,8 @@ const EMPTY: [&str; 11] = [
     "pg_trigger",
 ];
 
-/// True if a subquery as a value has no row: it reads an empty relation, or the elements of an array
-/// of the catalog (there are none), or is recursive over domains (there are none).
+/// True if a subquery as a value has no row: it reads an empty relation, or the elements of an
+/// array of the catalog (there are none), or is recursive over domains (there are none).
 fn has_no_row(query: &Query) -> bool {
     if query.with.as_ref().is_some_and(|with| with.recursive) {
         return true;

@@ -474,7 +474,7 @@ fn relations(from: &TableWithJoins) -> impl Iterator<Item = &TableFactor> {
 fn refused_form(expr: &Expr) -> Option<(&'static str, Span)> {
     match expr {
         Expr::BinaryOp { left, op: BinaryOperator::Overlaps, .. } => {
-            Some(("OVERLAPS", left.span()))
+            Some(("OVERLAPS without a pair on each side", left.span()))
         }
         _ => None,
     }

@@ -11,6 +11,8 @@
 //! - row_values-3. A row is compared with a subquery as `(SELECT a = "column 1" AND .. FROM (query)
 //!   ..)`: NULL if it has no row, and an error if it has several.
 //!
+//! - row_values-4. `(a, b) OVERLAPS (c, d)` is the call `overlaps(a, b, c, d)`.
+//!
 //! DataFusion makes structs of rows, and compares those as sorts do: NULL equals NULL there.
 
 use std::mem::take;
@@ -24,6 +26,7 @@ use datafusion::sql::sqlparser::ast::{
 };
 use datafusion::sql::sqlparser::parser::Parser;
 
+use crate::sql::call::call_of;
 use crate::sql::dialect::QueryDialect;
 
 /// Replaces comparisons of rows in a whole tree by comparisons of columns (row_values-1,
@@ -52,6 +55,10 @@ fn written_out(expr: &Expr) -> Option<Expr> {
         (left.len() == right.len() && !left.is_empty()).then_some((left, right))
     };
     match expr {
+        Expr::BinaryOp { left, op: BinaryOperator::Overlaps, right } => {
+            let (left, right) = both(left, right)?;
+            (left.len() == 2).then(|| call_of("overlaps", left.into_iter().chain(right)))
+        }
         Expr::BinaryOp { left, op, right } => match (subquery_of(left), subquery_of(right)) {
             (None, Some(query)) => {
                 in_one_row(query, row(left)?.len(), |columns| compared(row(left)?, op, columns))
@@ -282,7 +289,8 @@ mod tests {
         let parser = Parser::new(&GenericDialect);
         let mut expr = parser.try_with_sql(text).unwrap().parse_expr().unwrap();
         compare_row_values(&mut expr);
-        assert_eq!(expr.to_string(), expected, "row_values-1, row_values-2, row_values-3: {text}");
+        let rules = "row_values-1, row_values-2, row_values-3, row_values-4";
+        assert_eq!(expr.to_string(), expected, "{rules}: {text}");
     }
 
     #[test]
@@ -300,6 +308,8 @@ mod tests {
         check("(a, b) IS NOT NULL", "(a IS NOT NULL AND b IS NOT NULL)");
         check("(a, b) = (1, 2, 3)", "(a, b) = (1, 2, 3)");
         check("(a) = (b)", "(a) = (b)");
+        check("(a, b) OVERLAPS ROW(c, d)", "(\"overlaps\"(a, b, c, d))");
+        check("(a, b, c) OVERLAPS (d, e, f)", "(a, b, c) OVERLAPS (d, e, f)");
         check("(a, b) = (c, NULL)", "(a = c AND CAST(NULL AS BOOLEAN))");
         check("ROW(a) IN (SELECT 1)", "(a IN (SELECT 1))");
         check("(a, b) < (SELECT c, d FROM t)", {

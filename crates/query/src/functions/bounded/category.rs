@@ -46,6 +46,7 @@ const FIXED: [&str; 4] = [
      justify_interval, make_date, make_time, micros, millis, \
      minute, month, nanos, now, current_timestamp, transaction_timestamp, \
      statement_timestamp, localtimestamp, make_timestamp, div, width_bucket, bitwise xor, \
+     overlaps, \
      second, sysdate, systimestamp, systimestamp_ns, timestamp_ceil, timestamp_floor, \
      to_local_time, today, to_timezone, tomorrow, to_utc, week_of_year, year, yesterday, \
      whole day, at time zone",
