@@ -1,5 +1,5 @@
-//! Time-series operators: SAMPLE BY, LATEST ON, ASOF and LT JOIN, TIMESTAMP(column), and LIMIT
-//! counted from the end.
+//! Time-series operators: SAMPLE BY, LATEST ON, ASOF and LT JOIN, TIMESTAMP(column), and limits:
+//! those counted from the end, and FETCH .. WITH TIES.
 //!
 //! - A clause that sqlparser does not know is taken out of the tokens (`sql::clauses`) and comes
 //!   back as a derived table whose alias no query can write (`sql::select_rewrite`), so that code
@@ -15,6 +15,7 @@
 mod designated;
 mod relations;
 mod limit_from_end;
+mod ties;
 mod fill;
 mod keys;
 pub(crate) mod latest_clause;

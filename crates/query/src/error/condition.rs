@@ -323,6 +323,7 @@ fn clause_condition(what: &ClauseProblem) -> Condition {
         | ClauseProblem::FormatText { .. } => Condition::InvalidParameter,
         ClauseProblem::SampleGrouped | ClauseProblem::SampleItems => Condition::InvalidStatement,
         ClauseProblem::LimitBound
+        | ClauseProblem::NegativeLimit
         | ClauseProblem::LimitFromEndToStart
         | ClauseProblem::NoTimeZone { .. }
         | ClauseProblem::Offset { .. }

@@ -192,6 +192,9 @@ pub enum ClauseProblem {
     /// A bound of LIMIT is not a constant integer.
     #[error("LIMIT takes constant integers")]
     LimitBound,
+    /// A bound of FETCH .. WITH TIES is negative.
+    #[error("FETCH .. WITH TIES and its OFFSET must not be negative")]
+    NegativeLimit,
     /// `LIMIT -m, n`: its lower bound counts from the end, its upper one from the start.
     #[error("LIMIT with a negative lower bound takes no positive upper bound")]
     LimitFromEndToStart,

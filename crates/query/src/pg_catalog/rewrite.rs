@@ -632,7 +632,7 @@ fn one_row(query: &mut Query) {
         *expr = call("max", vec![inside]);
     }
     // A single row needs no order and no limit.
-    (query.order_by, query.limit_clause) = (None, None);
+    (query.order_by, query.limit_clause, query.fetch) = (None, None, None);
 }
 
 fn is_string(expr: &Expr) -> bool {

@@ -75,14 +75,24 @@ pub(crate) fn described_with(sql: &str, given: &[Parameter]) -> Result<Vec<Param
         if values[number - 1] != Parameter::Open {
             continue;
         }
-        let Some(before) = at.checked_sub(1).map(|at| tokens[at]) else { continue };
-        if ["LIMIT", "OFFSET", "FETCH"].iter().any(|word| before.is_word(word)) {
+        if is_limit(&tokens[..at]) {
             values[number - 1] = Parameter::Integer(0);
         } else if let Some(value) = frame_bound(&tokens, at) {
             values[number - 1] = value;
         }
     }
     Ok(values)
+}
+
+/// Returns true for the tokens before a bound of LIMIT, OFFSET or FETCH.
+fn is_limit(before: &[Token<'_>]) -> bool {
+    match before {
+        [.., fetch, first] if first.is_word("FIRST") || first.is_word("NEXT") => {
+            fetch.is_word("FETCH")
+        }
+        [.., last] => ["LIMIT", "OFFSET", "FETCH"].iter().any(|word| last.is_word(word)),
+        [] => false,
+    }
 }
 
 /// Returns a value for a bound of a window frame, `ROWS $1 PRECEDING`, if the parameter at this

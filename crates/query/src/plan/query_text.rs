@@ -291,8 +291,8 @@ pub(super) fn expect_end(
     }
 }
 
-/// Rewrites a tree in place: query_text-1 for names in single quotes, query_text-2, and FETCH as
-/// LIMIT.
+/// Rewrites a tree in place: query_text-1 for names in single quotes, query_text-2, and FETCH
+/// without WITH TIES as LIMIT.
 struct Lifter<'a> {
     sql: &'a str,
     /// The places of values of parameters.
@@ -340,6 +340,29 @@ impl Lifter<'_> {
         }
     }
 
+    /// Checks a FETCH of a query, which is sorted for WITH TIES. `is_sorted` is true if it has an
+    /// ORDER BY, of constants too.
+    fn check_fetch(&self, query: &Query, is_sorted: bool) -> ControlFlow<Box<Error>> {
+        let Some(fetch) = &query.fetch else { return ControlFlow::Continue(()) };
+        let span = fetch.quantity.as_ref().map_or_else(Span::empty, Spanned::span);
+        if fetch.percent {
+            return self.not_supported(span, "FETCH with PERCENT");
+        }
+        if !fetch.with_ties || query.order_by.is_some() {
+            return ControlFlow::Continue(());
+        }
+        if is_sorted {
+            return self.not_supported(span, "FETCH .. WITH TIES by a constant");
+        }
+        let position = match span.start.line {
+            0 => Position::at(self.sql, self.sql.trim_end().len()),
+            _ => position_at(self.sql, span.start),
+        };
+        let message = "WITH TIES cannot be specified without ORDER BY clause".to_owned();
+        let what = SyntaxError::Query { message };
+        ControlFlow::Break(Box::new(Error::Syntax { position, what }))
+    }
+
     fn not_supported(&self, span: Span, feature: &'static str) -> ControlFlow<Box<Error>> {
         let known = span.start.line > 0;
         let position = known.then(|| position_at(self.sql, span.start));
@@ -360,7 +383,9 @@ impl VisitorMut for Lifter<'_> {
         if let SetExpr::Values(values) = query.body.as_mut() {
             name_subqueries_of_rows(values);
         }
+        let is_sorted = query.order_by.is_some();
         drop_parameters_of_order(query, &self.parameters);
+        self.check_fetch(query, is_sorted)?;
         if let Err(error) = write_out_windows(self.sql, query) {
             return ControlFlow::Break(error);
         }
@@ -373,10 +398,8 @@ impl VisitorMut for Lifter<'_> {
             let error = Error::Clause { position, what: ClauseProblem::LimitColumn };
             return ControlFlow::Break(Box::new(error));
         }
-        if let Some(fetch) = query.fetch.take() {
-            if fetch.with_ties || fetch.percent {
-                return self.not_supported(Span::empty(), "FETCH with PERCENT or TIES");
-            }
+        // `sql::select_rewrite` takes FETCH .. WITH TIES.
+        if let Some(fetch) = query.fetch.take_if(|fetch| !fetch.with_ties) {
             let one = || Expr::Value(Value::Number("1".to_owned(), false).into());
             let limit = Some(fetch.quantity.unwrap_or_else(one));
             query.limit_clause = Some(match query.limit_clause.take() {
@@ -663,6 +686,12 @@ mod tests {
     #[test]
     fn clauses_of_ours_leave_the_text() {
         check("SELECT a FROM t FETCH FIRST 3 ROWS ONLY", "SELECT a FROM t LIMIT 3");
+        let ties = "SELECT a FROM t ORDER BY a FETCH FIRST 3 ROWS WITH TIES";
+        check(ties, ties);
+        check(
+            "SELECT a FROM t FETCH FIRST 3 ROWS WITH TIES",
+            "error: line 1, column 29: WITH TIES cannot be specified without ORDER BY clause",
+        );
         check("SELECT a FROM t LIMIT 5,", "SELECT a FROM t LIMIT 5, 0");
         check("SELECT a FROM t LIMIT ,5", "SELECT a FROM t LIMIT 0, 5");
         check("t LIMIT -5", "SELECT * FROM t LIMIT -5");

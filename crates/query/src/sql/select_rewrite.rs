@@ -31,6 +31,8 @@ use crate::sql::sample_order::order_by_bucket;
 pub(crate) enum RewrittenClause {
     /// `LIMIT high` or `LIMIT low, high` of the query inside.
     Limit { position: Option<Position>, low: Option<Box<Expr>>, high: Box<Expr> },
+    /// `FETCH FIRST count ROWS WITH TIES` of the query inside, which is sorted.
+    Ties { position: Option<Position>, skip: Option<Box<Expr>>, count: Box<Expr> },
     /// LATEST ON over the rows inside.
     Latest(Box<LatestClause>),
     /// SAMPLE BY over the block inside.
@@ -111,23 +113,8 @@ impl VisitorMut for SelectRewriter<'_> {
         {
             order_by_bucket(query, clause);
         }
-        let Some(clause) = query.limit_clause.take() else { return ControlFlow::Continue(()) };
-        let (low, high) = match clause {
-            LimitClause::OffsetCommaLimit { offset, limit } => (Some(offset), limit),
-            LimitClause::LimitOffset { limit: Some(limit), offset: None, limit_by }
-                if limit_by.is_empty() && !is_count(&limit) =>
-            {
-                (None, limit)
-            }
-            clause => {
-                query.limit_clause = Some(clause);
-                return ControlFlow::Continue(());
-            }
-        };
-        let start = low.as_ref().unwrap_or(&high).span().start;
-        let position = (start.line > 0).then(|| position_at(self.sql, start));
-        let clause =
-            RewrittenClause::Limit { position, low: low.map(Box::new), high: Box::new(high) };
+        let limit = take_ties(self.sql, query).or_else(|| take_limit(self.sql, query));
+        let Some(clause) = limit else { return ControlFlow::Continue(()) };
         let inner = std::mem::replace(query, query_of(select_everything(Vec::new(), None)));
         let limited = self.derived_table(inner, clause);
         *query = query_of(select_everything(from_one(limited), None));
@@ -186,6 +173,42 @@ impl VisitorMut for SelectRewriter<'_> {
         }
         ControlFlow::Continue(())
     }
+}
+
+/// Takes FETCH .. WITH TIES out of a query, with its OFFSET. FETCH .. ONLY is a LIMIT here.
+fn take_ties(sql: &str, query: &mut Query) -> Option<RewrittenClause> {
+    let fetch = query.fetch.take()?;
+    let one = || Expr::Value(Value::Number("1".to_owned(), false).into());
+    let count = Box::new(fetch.quantity.unwrap_or_else(one));
+    let skip = match query.limit_clause.take() {
+        Some(LimitClause::LimitOffset { offset: Some(offset), .. }) => Some(Box::new(offset.value)),
+        _ => None,
+    };
+    Some(RewrittenClause::Ties { position: place_of(sql, &count), skip, count })
+}
+
+/// Takes a LIMIT that DataFusion does not know out of a query.
+fn take_limit(sql: &str, query: &mut Query) -> Option<RewrittenClause> {
+    let (low, high) = match query.limit_clause.take()? {
+        LimitClause::OffsetCommaLimit { offset, limit } => (Some(offset), limit),
+        LimitClause::LimitOffset { limit: Some(limit), offset: None, limit_by }
+            if limit_by.is_empty() && !is_count(&limit) =>
+        {
+            (None, limit)
+        }
+        clause => {
+            query.limit_clause = Some(clause);
+            return None;
+        }
+    };
+    let position = place_of(sql, low.as_ref().unwrap_or(&high));
+    Some(RewrittenClause::Limit { position, low: low.map(Box::new), high: Box::new(high) })
+}
+
+/// Returns the place of an expression in the text.
+fn place_of(sql: &str, expr: &Expr) -> Option<Position> {
+    let start = expr.span().start;
+    (start.line > 0).then(|| position_at(sql, start))
 }
 
 /// Returns true if an expression calls an aggregate that is rewritten as another.

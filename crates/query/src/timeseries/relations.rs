@@ -19,6 +19,7 @@ use datafusion::sql::sqlparser::ast::{
 
 use super::designated::designated;
 use super::limit_from_end::{EndLimit, limited_from_end};
+use super::ties::first_with_ties;
 use crate::error::{ClauseProblem, Error};
 use crate::functions::bounded::operators::bound_expr;
 use crate::names::INTERNAL_PREFIX;
@@ -134,6 +135,16 @@ impl ClauseRelations {
                     wanted_rows(low, high).map_err(|what| Error::Clause { position, what })?;
                 limited(plan, rows)
             }
+            Some(RewrittenClause::Ties { position, skip, count }) => {
+                let plan = Self::inner(query, context)?;
+                let skip = match skip {
+                    Some(skip) => self.count(*skip, position, context)?.unwrap_or_default(),
+                    None => 0,
+                };
+                let count = self.count(*count, position, context)?;
+                let what = ClauseProblem::LimitBound;
+                first_with_ties(plan, skip, count.ok_or(Error::Clause { position, what })?)
+            }
             Some(RewrittenClause::Latest(clause)) => {
                 let rows = Self::inner(query, context)?;
                 latest(&clause, rows, context)
@@ -180,6 +191,20 @@ impl ClauseRelations {
                 None => Err(Error::Clause { position, what: ClauseProblem::LimitBound }.into()),
             },
             None => Err(Error::Clause { position, what: ClauseProblem::LimitBound }.into()),
+        }
+    }
+
+    /// Returns a bound that does not count from the end. NULL is `None`.
+    fn count(
+        &self,
+        expr: SqlExpr,
+        position: Option<Position>,
+        context: &mut dyn RelationPlannerContext,
+    ) -> Result<Option<usize>> {
+        let Some(bound) = self.bound(expr, position, context)? else { return Ok(None) };
+        match usize::try_from(bound) {
+            Ok(count) => Ok(Some(count)),
+            Err(_) => Err(Error::Clause { position, what: ClauseProblem::NegativeLimit }.into()),
         }
     }
 }
