@@ -18,7 +18,7 @@
 use std::sync::Arc;
 
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
-use datafusion::common::{Column, Result};
+use datafusion::common::{Column, DFSchema, Result};
 use datafusion::logical_expr::expr::{AggregateFunction, WindowFunction};
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::{
@@ -27,7 +27,7 @@ use datafusion::logical_expr::{
     WindowFunctionDefinition,
 };
 
-use super::subqueries::{expr_has_subqueries, has_subqueries, is_correlated};
+use super::subqueries::{expr_has_subqueries, has_subqueries, is_correlated, with_columns_of_sort};
 use crate::names::INTERNAL_PREFIX;
 use crate::timeseries::keeps_order;
 
@@ -171,18 +171,24 @@ impl Carrier {
     /// Does the same for a plan that has an order.
     fn with_keys(&mut self, plan: LogicalPlan) -> Result<Sorted> {
         match plan {
+            LogicalPlan::Sort(sort) if has_subquery(&sort.expr) => {
+                match with_columns_of_sort(sort)?.data {
+                    LogicalPlan::Sort(sort) => self.with_keys_of_sort(sort),
+                    // A list above the sort leaves out the columns that its subqueries read.
+                    list => {
+                        let LogicalPlan::Sort(sort) = list.inputs()[0].clone() else {
+                            unreachable!("the list stands above the sort")
+                        };
+                        let sorted = self.with_keys_of_sort(sort)?;
+                        self.with_keys_of_list(list.expressions(), list.schema(), sorted)
+                    }
+                }
+            }
             LogicalPlan::Sort(sort) => self.with_keys_of_sort(sort),
             LogicalPlan::Distinct(Distinct::On(on)) => self.with_keys_of_groups(on),
-            LogicalPlan::Projection(Projection { mut expr, input, schema, .. }) => {
-                let Sorted { plan, keys } = self.with_keys(Arc::unwrap_or_clone(input))?;
-                let shown = schema.columns();
-                let carried = |Key { column, asc, nulls_first }: Key| {
-                    let column = self.column(Expr::Column(column), &shown, &mut expr);
-                    Key { column, asc, nulls_first }
-                };
-                let keys = keys.into_iter().map(carried).collect();
-                let list = Projection::try_new(expr, Arc::new(plan))?;
-                Ok(Sorted { plan: LogicalPlan::Projection(list), keys })
+            LogicalPlan::Projection(Projection { expr, input, schema, .. }) => {
+                let sorted = self.with_keys(Arc::unwrap_or_clone(input))?;
+                self.with_keys_of_list(expr, &schema, sorted)
             }
             LogicalPlan::SubqueryAlias(SubqueryAlias { input, alias, .. }) => {
                 let Sorted { plan: input, mut keys } =
@@ -202,6 +208,24 @@ impl Carrier {
                 Ok(Sorted { plan, keys })
             }
         }
+    }
+
+    /// Returns the list of a SELECT over sorted rows.
+    fn with_keys_of_list(
+        &mut self,
+        mut listed: Vec<Expr>,
+        schema: &DFSchema,
+        sorted: Sorted,
+    ) -> Result<Sorted> {
+        let Sorted { plan, keys } = sorted;
+        let shown = schema.columns();
+        let carried = |Key { column, asc, nulls_first }: Key| {
+            let column = self.column(Expr::Column(column), &shown, &mut listed);
+            Key { column, asc, nulls_first }
+        };
+        let keys = keys.into_iter().map(carried).collect();
+        let list = Projection::try_new(listed, Arc::new(plan))?;
+        Ok(Sorted { plan: LogicalPlan::Projection(list), keys })
     }
 
     fn with_keys_of_sort(&mut self, sort: Sort) -> Result<Sorted> {
@@ -260,7 +284,8 @@ fn path_to_order(plan: &LogicalPlan) -> Option<Vec<&LogicalPlan>> {
             LogicalPlan::Sort(sort) => return is_order(&sort.expr).then_some(path),
             LogicalPlan::Distinct(Distinct::On(on)) => {
                 let keys = keys_of_groups(on.sort_expr.as_deref(), on.on_expr.len());
-                return is_order(keys).then_some(path);
+                // The keys of the groups stand in both lists.
+                return (is_order(keys) && !has_subquery(keys)).then_some(path);
             }
             LogicalPlan::Projection(_)
             | LogicalPlan::Filter(_)
@@ -282,10 +307,13 @@ fn keys_of_groups(by: Option<&[SortExpr]>, groups: usize) -> &[SortExpr] {
     by.and_then(|by| by.get(..groups)).unwrap_or_default()
 }
 
-/// Returns true for keys that can be carried, and sort.
+/// Returns true for keys that sort.
 fn is_order(keys: &[SortExpr]) -> bool {
     keys.iter().any(|key| !is_constant(&key.expr))
-        && !keys.iter().any(|key| expr_has_subqueries(&key.expr))
+}
+
+fn has_subquery(keys: &[SortExpr]) -> bool {
+    keys.iter().any(|key| expr_has_subqueries(&key.expr))
 }
 
 /// Returns true for a value that is the same in all rows of a query.

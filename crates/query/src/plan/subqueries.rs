@@ -47,6 +47,8 @@ use free::{FreeColumn, free_columns};
 use on_conditions::has_subqueries_in_on;
 use sorted::with_columns_of_sorts;
 
+pub(super) use sorted::with_columns_of_sort;
+
 /// Replaces subqueries by joins, in a whole plan.
 pub(crate) fn with_joined_subqueries(plan: LogicalPlan) -> Result<LogicalPlan> {
     plan.apply_with_subqueries(|node| {

@@ -16,14 +16,15 @@ use super::free::free_columns_of;
 pub(super) fn with_columns_of_sorts(plan: LogicalPlan) -> Result<LogicalPlan> {
     plan.transform_up_with_subqueries(|node| match node {
         LogicalPlan::Sort(sort) if sort.expr.iter().any(|key| expr_has_subqueries(&key.expr)) => {
-            with_columns(sort)
+            with_columns_of_sort(sort)
         }
         node => Ok(Transformed::no(node)),
     })
     .data()
 }
 
-fn with_columns(sort: Sort) -> Result<Transformed<LogicalPlan>> {
+/// Adds the columns below one sort.
+pub(crate) fn with_columns_of_sort(sort: Sort) -> Result<Transformed<LogicalPlan>> {
     let LogicalPlan::Projection(list) = sort.input.as_ref() else {
         return Ok(Transformed::no(LogicalPlan::Sort(sort)));
     };
