@@ -47,6 +47,11 @@ pub enum Error {
     ForeignFormat { path: PathBuf, kind: &'static str },
     #[error("{}: no records", .path.display())]
     NoRecords { path: PathBuf },
+    #[error(
+        "{}: no records: Parquet without row groups has a schema alone, as `_common_metadata` has: \
+         import the files that have rows", .path.display()
+    )]
+    NoRowGroups { path: PathBuf },
     #[error("{} was read already", .path.display())]
     AlreadyRead { path: PathBuf },
     #[error("{}: byte {offset} is zero: it is binary, not delimited text", .path.display())]
@@ -335,6 +340,7 @@ impl Error {
             | Error::Sniff { .. }
             | Error::ForeignFormat { .. }
             | Error::NoRecords { .. }
+            | Error::NoRowGroups { .. }
             | Error::AlreadyRead { .. }
             | Error::Binary { .. }
             | Error::UnclosedQuote { .. }

@@ -143,7 +143,11 @@ pub(crate) fn read(
     let cells_nulled = job.error_handler.cells_nulled.load(Relaxed);
     phases.end(Phase::Read);
     if context.progress.sample().rows_read == 0 {
-        return Err(Error::NoRecords { path: context.source_name() });
+        let path = context.source_name();
+        return Err(match tasks.is_empty() {
+            true => Error::NoRowGroups { path },
+            false => Error::NoRecords { path },
+        });
     }
     let remarks = Remarks { created_table: !target.exists, header: None, notes };
     Ok(Parsed { txn, buckets, spill, interners, reserved, cells_nulled, tallies, remarks })

@@ -386,7 +386,9 @@ fn run_import(
     match imported {
         Ok(summary) => Ok(ended(summary)),
         // An empty input is no error of the statement.
-        Err(tidegate_ingest::Error::NoRecords { .. }) => {
+        Err(
+            tidegate_ingest::Error::NoRecords { .. } | tidegate_ingest::Error::NoRowGroups { .. },
+        ) => {
             let message = "no records".to_owned();
             Ok(Ended { outcome: BulkOutcome::default(), summary: None, message })
         }
