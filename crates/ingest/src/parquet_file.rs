@@ -71,6 +71,12 @@ struct ParquetJob<'a> {
     stop: AtomicBool,
 }
 
+/// The error of files that have no rows.
+fn no_rows(context: &ImportContext<'_>, tasks: &[(usize, usize)]) -> Error {
+    let path = context.source_name();
+    if tasks.is_empty() { Error::NoRowGroups { path } } else { Error::NoRecords { path } }
+}
+
 /// Reads all row groups into buckets.
 pub(crate) fn read(
     context: &ImportContext<'_>,
@@ -143,11 +149,7 @@ pub(crate) fn read(
     let cells_nulled = job.error_handler.cells_nulled.load(Relaxed);
     phases.end(Phase::Read);
     if context.progress.sample().rows_read == 0 {
-        let path = context.source_name();
-        return Err(match tasks.is_empty() {
-            true => Error::NoRowGroups { path },
-            false => Error::NoRecords { path },
-        });
+        return Err(no_rows(context, &tasks));
     }
     let remarks = Remarks { created_table: !target.exists, header: None, notes };
     Ok(Parsed { txn, buckets, spill, interners, reserved, cells_nulled, tallies, remarks })

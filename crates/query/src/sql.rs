@@ -5,6 +5,7 @@
 
 pub(crate) mod dialect;
 pub(crate) mod clauses;
+pub(crate) mod visit;
 pub(crate) mod own_exprs;
 pub(crate) mod blocks;
 pub(crate) mod sample_order;

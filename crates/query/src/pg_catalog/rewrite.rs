@@ -23,6 +23,7 @@ use datafusion::sql::sqlparser::parser::Parser;
 use super::lists::{self, list_of, list_of_rows, query_of_array};
 use super::relations;
 use crate::pg_catalog::tree::{call, catalog_type, custom_name, null, parts};
+use crate::sql::visit::visit_mut;
 use scalar_tables::{reads_columns, select_scalar};
 
 /// Rewrites a query in place.
@@ -36,7 +37,7 @@ pub(crate) fn rewrite(query: &mut Query) {
     {
         select.projection.iter_mut().for_each(show_function);
     }
-    let _ = query.visit(&mut rewriter);
+    let _ = visit_mut(query, &mut rewriter);
     if rewriter.is_catalog {
         order_columns(query);
     }
@@ -514,7 +515,7 @@ pub(crate) fn names_catalog(query: &mut impl VisitMut) -> bool {
         }
     }
     let mut finder = Finder(false);
-    let _ = query.visit(&mut finder);
+    let _ = visit_mut(query, &mut finder);
     finder.0
 }
 

@@ -14,12 +14,13 @@ use std::{iter, ptr};
 
 use datafusion::sql::sqlparser::ast::{
     Ident, ObjectName, Query, Select, SelectItem, SelectItemQualifiedWildcardKind, SetExpr,
-    TableFactor, TableWithJoins, Visit, Visitor,
+    TableFactor, TableWithJoins, Visitor,
 };
 use tidegate_model::limits::QUERY_COLUMNS;
 
 use super::using_joins::KnownColumns;
 use crate::error::{Error, Result, SyntaxError};
+use crate::sql::visit::visit;
 
 /// Checks the columns of all steps of a query (column_counts-1).
 pub(super) fn check_columns(sql: &str, known: &dyn KnownColumns, query: &Query) -> Result<()> {
@@ -31,7 +32,7 @@ pub(super) fn check_columns(sql: &str, known: &dyn KnownColumns, query: &Query) 
         ctes: Vec::new(),
         starts: Vec::new(),
     };
-    match query.visit(&mut counts) {
+    match visit(query, &mut counts) {
         ControlFlow::Continue(()) => Ok(()),
         ControlFlow::Break(()) => {
             let what = SyntaxError::TooManyColumns { most: QUERY_COLUMNS };

@@ -22,7 +22,7 @@ use datafusion::logical_expr::expr::Placeholder;
 use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{Expr, LogicalPlan};
 use datafusion::sql::sqlparser::ast::{
-    Expr as SqlExpr, Ident, Query, SelectItem, SetExpr, Value, Visit, Visitor, visit_expressions,
+    Expr as SqlExpr, Ident, Query, SelectItem, SetExpr, Value, Visitor,
 };
 use tidegate_model::{Column, limits};
 use tidegate_storage::Database;
@@ -38,6 +38,7 @@ use crate::functions::signatures::open_parameters;
 use crate::names::LIST_MARK;
 use crate::parse::{Token, tokenize};
 use crate::sql::blocks::select_everything;
+use crate::sql::visit::{visit, visit_expressions};
 
 /// The type of the value that stands for a length of time.
 pub(crate) const LENGTH_TYPE: &str = "INTERVAL";
@@ -390,7 +391,7 @@ pub(super) fn cast_types(query: &Query) -> ParameterTypes {
         }
     }
     let mut casts = Casts(ParameterTypes::new());
-    let _ = query.visit(&mut casts);
+    let _ = visit(query, &mut casts);
     casts.0
 }
 

@@ -39,7 +39,7 @@ use datafusion::logical_expr::Operator;
 use datafusion::sql::sqlparser::ast::{
     BinaryOperator, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, Ident,
     LimitClause, NullTreatment, ObjectName, ObjectNamePart, Query, Select, SelectFlavor,
-    SelectItem, SetExpr, Spanned, TableFactor, TableWithJoins, Value, VisitMut, VisitorMut,
+    SelectItem, SetExpr, Spanned, TableFactor, TableWithJoins, Value, VisitorMut,
     WildcardAdditionalOptions,
 };
 use datafusion::sql::sqlparser::parser::{Parser, ParserError};
@@ -57,6 +57,7 @@ use crate::sql::cast_names::name_subqueries_of_rows;
 use crate::sql::clauses::{Clauses, lift_clauses, wrap_timestamps};
 use crate::sql::dialect::{IN_OPERATOR, QueryDialect};
 use crate::sql::row_values::compare_row_values;
+use crate::sql::visit::visit_mut;
 use bare_names::qualify_wildcards;
 use column_lists::call_list_of_columns;
 use constant_keys::{cast_parameters_of_groups, drop_parameters_of_order};
@@ -173,7 +174,7 @@ pub(super) fn parse_tokens(
     rewrite(&mut query);
     let (locks, notices) = (RowLocks::default(), Vec::new());
     let mut lifter = Lifter { sql, parameters: places, written_rows: 0, locks, notices };
-    if let ControlFlow::Break(error) = query.visit(&mut lifter) {
+    if let ControlFlow::Break(error) = visit_mut(&mut query, &mut lifter) {
         return Err(*error);
     }
     let names = OutputNames::of(*written);

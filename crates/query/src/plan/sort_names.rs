@@ -21,14 +21,15 @@ use std::ops::ControlFlow;
 use datafusion::sql::sqlparser::ast::helpers::attached_token::AttachedToken;
 use datafusion::sql::sqlparser::ast::{
     Distinct, Expr, FunctionArguments, Ident, ObjectName, OrderBy, OrderByKind, Query, Select,
-    SelectItem, SetExpr, TableAlias, TableAliasColumnDef, TableFactor, TableWithJoins, Visit,
-    VisitMut, Visitor, VisitorMut, WildcardAdditionalOptions, visit_expressions,
+    SelectItem, SetExpr, TableAlias, TableAliasColumnDef, TableFactor, TableWithJoins, Visitor,
+    VisitorMut, WildcardAdditionalOptions,
 };
 
 use super::using_joins::KnownColumns;
 use crate::names::{INTERNAL_PREFIX, hidden_name};
 use crate::sql::blocks::{from_one, select_everything};
 use crate::sql::clauses::Clauses;
+use crate::sql::visit::{visit, visit_expressions, visit_mut};
 
 /// The names of columns in their order, `None` for one that no query can write; `None` if they are
 /// not known.
@@ -36,11 +37,11 @@ type Columns = Option<Vec<Option<String>>>;
 
 /// Hides the aliases of a query that would hide columns from its keys (sort_names-1).
 pub(super) fn hide_aliases(known: &dyn KnownColumns, clauses: &Clauses, query: &mut Query) {
-    if Visit::visit(&*query, &mut Finder).is_continue() {
+    if visit(query, &mut Finder).is_continue() {
         return;
     }
     let mut hider = Hider { known, clauses, ctes: Vec::new(), around: Vec::new(), named: 0 };
-    let ControlFlow::Continue(()) = VisitMut::visit(query, &mut hider);
+    let ControlFlow::Continue(()) = visit_mut(query, &mut hider);
     hider.hide(query);
 }
 

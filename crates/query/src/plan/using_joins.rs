@@ -27,7 +27,7 @@ use datafusion::sql::sqlparser::ast::helpers::attached_token::AttachedToken;
 use datafusion::sql::sqlparser::ast::{
     Expr, Ident, Join, JoinConstraint, JoinOperator, ObjectName, Query, Select, SetExpr,
     TableAlias, TableAliasColumnDef, TableFactor, TableFunctionArgs, TableWithJoins, Value, Values,
-    Visit, VisitMut, Visitor, With,
+    VisitMut, Visitor, With,
 };
 
 use super::error_positions::written_name_at;
@@ -35,6 +35,7 @@ use crate::error::{Error, Result};
 use crate::position::position_at;
 use crate::sql::blocks::{query_of, select_everything};
 use crate::sql::clauses::Clauses;
+use crate::sql::visit::{visit, visit_mut};
 use items::written_names;
 use names::Names;
 use repeated::may_repeat;
@@ -59,7 +60,7 @@ pub(super) fn write_out_joins(
 ) -> Result<()> {
     let mut finder = Finder::default();
     // The visitor breaks off at the first USING.
-    let has_using = Visit::visit(query, &mut finder).is_break();
+    let has_using = visit(query, &mut finder).is_break();
     if has_using || finder.has_tables_inside || finder.may_repeat {
         let (scopes, ctes) = (Vec::new(), Vec::new());
         let mut pass = Pass { sql, known, clauses, scopes, ctes, has_using, sides: 0 };
@@ -172,7 +173,7 @@ impl Pass<'_> {
     /// Writes out a query by way of the visitor, which guards the stack.
     fn nested(&mut self, query: &mut Query) -> Passed<Columns> {
         let mut names = Names::new(self);
-        match query.visit(&mut names) {
+        match visit_mut(query, &mut names) {
             ControlFlow::Break(error) => Err(error),
             ControlFlow::Continue(()) => Ok(names.columns()),
         }
@@ -180,7 +181,7 @@ impl Pass<'_> {
 
     /// Writes out the names in a part of a SELECT.
     fn names_in(&mut self, part: &mut impl VisitMut) -> Passed<()> {
-        match part.visit(&mut Names::new(self)) {
+        match visit_mut(part, &mut Names::new(self)) {
             ControlFlow::Break(error) => Err(error),
             ControlFlow::Continue(()) => Ok(()),
         }

@@ -4,12 +4,13 @@ use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
     Expr, Function, GroupByExpr, Query, Select, SelectItem, SetExpr, TableFactor, TableWithJoins,
-    Visit, Visitor,
+    Visitor,
 };
 use datafusion::sql::sqlparser::parser::Parser;
 
 use super::dialect::QueryDialect;
 use super::own_exprs::visit_own_exprs;
+use super::visit::visit;
 
 /// Returns the FROM of one relation.
 pub(crate) fn from_one(relation: TableFactor) -> Vec<TableWithJoins> {
@@ -63,7 +64,7 @@ pub(crate) fn item_expr(item: &SelectItem) -> Option<&Expr> {
 pub(crate) fn keys_of(expr: &Expr, is_aggregate: &dyn Fn(&str) -> bool) -> Vec<Expr> {
     let mut finder = Finder { is_aggregate, inside: 0, queries: 0, columns: Vec::new() };
     // The visitor never breaks off.
-    let _: ControlFlow<()> = expr.visit(&mut finder);
+    let _: ControlFlow<()> = visit(expr, &mut finder);
     if finder.columns.is_empty() {
         return Vec::new();
     }

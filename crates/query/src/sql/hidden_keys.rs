@@ -8,10 +8,11 @@ use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
     ExceptSelectItem, Expr, Function, Ident, OrderBy, OrderByKind, Query, Select, SelectItem,
-    SetExpr, TableFactor, WildcardAdditionalOptions, visit_expressions,
+    SetExpr, TableFactor, WildcardAdditionalOptions,
 };
 
 use super::blocks::{from_one, item_expr, query_of, select_everything};
+use super::visit::visit_expressions;
 use crate::names::INTERNAL_PREFIX;
 
 /// Selects the keys of ORDER BY that the SELECT list lacks (hidden_keys-1).

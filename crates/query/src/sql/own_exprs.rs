@@ -5,18 +5,20 @@ use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{Expr, Query, Visit, VisitMut, Visitor, VisitorMut};
 
+use super::visit::{visit, visit_mut};
+
 /// Calls a function with each expression of a node, the whole before its parts, until it breaks
 /// off.
 pub(crate) fn visit_own_exprs<B>(
     node: &impl Visit,
     of_expr: impl FnMut(&Expr) -> ControlFlow<B>,
 ) -> ControlFlow<B> {
-    Visit::visit(node, &mut Reading { of_expr, queries: 0 })
+    visit(node, &mut Reading { of_expr, queries: 0 })
 }
 
 /// Changes each expression of a node, its parts before the whole.
 pub(crate) fn change_own_exprs(node: &mut impl VisitMut, change: impl FnMut(&mut Expr)) {
-    let ControlFlow::Continue(()) = VisitMut::visit(node, &mut Changing { change, queries: 0 });
+    let ControlFlow::Continue(()) = visit_mut(node, &mut Changing { change, queries: 0 });
 }
 
 struct Reading<F> {

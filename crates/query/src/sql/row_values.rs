@@ -28,12 +28,13 @@ use datafusion::sql::sqlparser::parser::Parser;
 
 use crate::sql::call::call_of;
 use crate::sql::dialect::QueryDialect;
+use crate::sql::visit::visit_mut;
 
 /// Replaces comparisons of rows in a whole tree by comparisons of columns (row_values-1,
 /// row_values-2, row_values-3).
 pub(crate) fn compare_row_values(tree: &mut impl VisitMut) {
     // The visitor never breaks off.
-    let _ = tree.visit(&mut Writer);
+    let _ = visit_mut(tree, &mut Writer);
 }
 
 struct Writer;

@@ -10,7 +10,7 @@ use std::ops::ControlFlow;
 use datafusion::sql::sqlparser::ast::{
     Expr, FunctionArg, FunctionArgExpr, FunctionArguments, GroupByExpr, Ident, Join, LimitClause,
     Query, Select, SelectItem, SetExpr, Spanned, TableAlias, TableFactor, TableWithJoins, Value,
-    VisitMut, VisitorMut, visit_expressions,
+    VisitorMut,
 };
 
 use super::blocks::{
@@ -18,6 +18,7 @@ use super::blocks::{
     select_everything,
 };
 use super::clauses::{Clauses, LatestClause, SampleClause};
+use super::visit::{visit_expressions, visit_mut};
 use crate::names::INTERNAL_PREFIX;
 use crate::position::{Position, position_at};
 use crate::sql::cast_names::{name_casts_of_groups, name_casts_of_order, name_casts_of_windows};
@@ -49,7 +50,7 @@ pub(crate) fn rewrite_blocks(
 ) -> Vec<RewrittenClause> {
     let mut rewriter = SelectRewriter { sql, clauses, is_aggregate, rewritten: Vec::new() };
     // The visitor never breaks off.
-    let _: ControlFlow<()> = query.visit(&mut rewriter);
+    let _: ControlFlow<()> = visit_mut(query, &mut rewriter);
     rewriter.rewritten
 }
 
@@ -293,7 +294,7 @@ pub(crate) fn replace_columns(
 ) {
     let mut replacer = Replacer { is_aggregate, replacement, inside: 0 };
     // The visitor never breaks off.
-    let _: ControlFlow<()> = expr.visit(&mut replacer);
+    let _: ControlFlow<()> = visit_mut(expr, &mut replacer);
 }
 
 struct Replacer<'a> {

@@ -9,13 +9,14 @@ use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
     Expr, FunctionArg, FunctionArgExpr, Ident, ObjectNamePart, SelectItem, SetExpr, TableAlias,
-    TableFactor, Visit, visit_expressions,
+    TableFactor, Visit,
 };
 use datafusion::sql::sqlparser::dialect::GenericDialect;
 use datafusion::sql::sqlparser::parser::Parser;
 
 use crate::functions::sources::LISTED;
 use crate::pg_catalog::tree::call;
+use crate::sql::visit::visit_expressions;
 
 /// Makes a query of a scalar function that stands where a table does (scalar_tables-1).
 pub(super) fn select_scalar(factor: &mut TableFactor) {

@@ -23,11 +23,12 @@ use datafusion::logical_expr::utils::split_conjunction;
 use datafusion::logical_expr::{Expr, Filter, LogicalPlan, Operator};
 use datafusion::scalar::ScalarValue;
 use datafusion::sql::sqlparser::ast::{
-    BinaryOperator, Expr as SqlExpr, Query, SetExpr, TableFactor, UnaryOperator, Visit, Visitor,
+    BinaryOperator, Expr as SqlExpr, Query, SetExpr, TableFactor, UnaryOperator, Visitor,
 };
 use tidegate_model::{ColumnType, TimeUnit};
 
 use crate::plan::parameters::{Parameter, Places};
+use crate::sql::visit::visit;
 use crate::types::literal::value_of_text;
 
 /// Integers up to this are each exact as a double.
@@ -321,7 +322,7 @@ impl Seen {
         }
         let seen = Seen { columns: Vec::new(), parameters: Vec::new() };
         let mut seeing = Seeing(seen, places);
-        let _ = expr.visit(&mut seeing);
+        let _ = visit(expr, &mut seeing);
         seeing.0
     }
 }

@@ -10,10 +10,11 @@ use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
     Expr, FunctionArg, FunctionArgExpr, ObjectName, ObjectNamePart, TableAlias,
-    TableAliasColumnDef, TableFactor, visit_expressions,
+    TableAliasColumnDef, TableFactor,
 };
 
 use crate::sql::call::call_of;
+use crate::sql::visit::visit_expressions;
 
 /// Makes a list of a series that reads columns (column_lists-1). `LATERAL unnest(..)` loses its
 /// first word, which adds nothing.

@@ -11,8 +11,10 @@ use std::ops::ControlFlow;
 use datafusion::sql::sqlparser::ast::helpers::attached_token::AttachedToken;
 use datafusion::sql::sqlparser::ast::{
     BinaryOperator, CaseWhen, Expr, Ident, TableAlias, TableAliasColumnDef, TableFactor, Value,
-    VisitMut, VisitorMut,
+    VisitorMut,
 };
+
+use crate::sql::visit::visit_mut;
 
 /// Rewrites lists that would give their columns the same name (equal_lists-1).
 pub(super) fn tell_equal_lists_apart(table: &mut TableFactor) {
@@ -81,7 +83,7 @@ fn without_casts(list: &Expr) -> String {
     }
 
     let mut plain = list.clone();
-    let ControlFlow::Continue(()) = plain.visit(&mut Remover);
+    let ControlFlow::Continue(()) = visit_mut(&mut plain, &mut Remover);
     plain.to_string()
 }
 

@@ -17,8 +17,7 @@ use datafusion::sql::sqlparser::ast::{
     BinaryOperator, CastKind, DataType, DateTimeField, Expr, Function, FunctionArg,
     FunctionArgExpr, FunctionArguments, Ident, Interval, Join, JoinConstraint, JoinOperator,
     ObjectName, ObjectNamePart, Select, SelectItem, TableAliasColumnDef, TableFactor,
-    TableWithJoins, TimezoneInfo, TypedString, UnaryOperator, Value, VisitMut, VisitorMut,
-    visit_expressions,
+    TableWithJoins, TimezoneInfo, TypedString, UnaryOperator, Value, VisitorMut,
 };
 use datafusion::sql::sqlparser::parser::Parser;
 
@@ -31,6 +30,7 @@ use crate::functions::{
 use crate::pg_catalog::names_catalog;
 use crate::sql::call::call_of;
 use crate::sql::dialect::QueryDialect;
+use crate::sql::visit::{visit_expressions, visit_mut};
 use crate::types::decimal_constants::SHORT;
 use crate::types::interval_text::{
     IntervalUnit, interval_unit, interval_words, parse_interval_text,
@@ -586,9 +586,9 @@ pub(super) fn rewrite_select(select: &mut Select) -> Result<(), &'static str> {
         }
     }
     let mut users = UserColumns { replaces: false, found: false };
-    let _ = select.visit(&mut users);
+    let _ = visit_mut(select, &mut users);
     if has_from && users.found && !names_catalog(select) {
-        let _ = select.visit(&mut UserColumns { replaces: true, found: false });
+        let _ = visit_mut(select, &mut UserColumns { replaces: true, found: false });
     }
     Ok(())
 }

@@ -15,7 +15,7 @@ use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
     Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, GroupByExpr, Ident, Query,
-    Select, SelectItem, Visit, Visitor,
+    Select, SelectItem, Visitor,
 };
 
 use super::distinct_on::{item_at, no_item, position_of};
@@ -23,6 +23,7 @@ use crate::error::Error;
 use crate::plan::parameters::Places;
 use crate::position::position_at;
 use crate::sql::dialect::GROUPING_SETS;
+use crate::sql::visit::visit;
 
 const OF_WILDCARD: &str =
     "ROLLUP, CUBE or GROUPING SETS with the number of a column of * (its name is supported)";
@@ -207,7 +208,7 @@ fn write_out_position(
     let none = || no_item(sql, items, position, span, OF_WILDCARD);
     let item = item_at(items, position).ok_or_else(none)?;
     // It would be planned as often as its number is written.
-    if Visit::visit(&item, &mut QueryFinder).is_break() {
+    if visit(&item, &mut QueryFinder).is_break() {
         let position = (span.start.line > 0).then(|| position_at(sql, span.start));
         return Err(Box::new(Error::NotSupported { position, feature: OF_SUBQUERY }));
     }

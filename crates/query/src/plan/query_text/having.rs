@@ -5,12 +5,11 @@
 
 use std::ops::ControlFlow;
 
-use datafusion::sql::sqlparser::ast::{
-    BinaryOperator, Expr, GroupByExpr, Select, visit_expressions,
-};
+use datafusion::sql::sqlparser::ast::{BinaryOperator, Expr, GroupByExpr, Select};
 use datafusion::sql::sqlparser::parser::Parser;
 
 use crate::sql::dialect::QueryDialect;
+use crate::sql::visit::visit_expressions;
 
 /// Adds a condition that holds for any group to a HAVING of constants.
 pub(super) fn make_one_group(select: &mut Select) {

@@ -24,8 +24,7 @@ use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
     Distinct, Expr, GroupByExpr, Ident, Join, JoinConstraint, JoinOperator, OrderByKind, Query,
-    Select, SelectItem, SetExpr, TableFactor, Value, Visit, VisitMut, Visitor, VisitorMut,
-    visit_expressions,
+    Select, SelectItem, SetExpr, TableFactor, Value, Visit, Visitor, VisitorMut,
 };
 
 use super::item_names::inner_name;
@@ -33,13 +32,14 @@ use super::names::{give_alias, next_name};
 use crate::error::Error;
 use crate::names::hidden_name;
 use crate::position::position_at;
+use crate::sql::visit::{visit, visit_expressions, visit_mut};
 
 /// Names the columns inside of a statement.
 pub(super) fn name_inner_columns(sql: &str, query: &mut Query) -> Result<(), Box<Error>> {
     let mentions = Mentions::of(query);
     let is_call = |name: &&String| name.contains('(');
     let calls = mentions.0.keys().filter(is_call).cloned().collect();
-    match query.visit(&mut Namer { sql, mentions, calls }) {
+    match visit_mut(query, &mut Namer { sql, mentions, calls }) {
         ControlFlow::Break(error) => Err(error),
         ControlFlow::Continue(()) => Ok(()),
     }
@@ -52,7 +52,7 @@ struct Mentions(HashMap<String, usize>);
 impl Mentions {
     fn of(part: &impl Visit) -> Mentions {
         let mut mentions = Mentions::default();
-        let ControlFlow::Continue(()) = part.visit(&mut mentions);
+        let ControlFlow::Continue(()) = visit(part, &mut mentions);
         mentions
     }
 

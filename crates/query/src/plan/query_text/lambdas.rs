@@ -6,10 +6,11 @@
 
 use std::ops::ControlFlow;
 
-use datafusion::sql::sqlparser::ast::{Expr, ObjectName, Query, Spanned, visit_expressions};
+use datafusion::sql::sqlparser::ast::{Expr, ObjectName, Query, Spanned};
 
 use crate::error::{Error, Result};
 use crate::position::position_at;
+use crate::sql::visit::visit_expressions;
 
 /// The functions, and their other names.
 const OF_LAMBDAS: [&str; 9] = [

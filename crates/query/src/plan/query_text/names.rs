@@ -5,13 +5,13 @@ use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
     BinaryOperator, Expr, Ident, ObjectNamePart, Query, Select, SelectItem,
-    SelectItemQualifiedWildcardKind, SetExpr, TrimWhereField, UnaryOperator, Value, VisitMut,
-    VisitorMut, visit_expressions,
+    SelectItemQualifiedWildcardKind, SetExpr, TrimWhereField, UnaryOperator, Value, VisitorMut,
 };
 
 use super::forms::{rewrite_form, taken};
 use super::item_names::item_name;
 use crate::sql::call::call_of;
+use crate::sql::visit::{visit_expressions, visit_mut};
 
 /// The names of the columns of the outermost SELECT.
 #[derive(Debug, Clone, Default)]
@@ -38,7 +38,7 @@ impl OutputNames {
     pub(super) fn of(mut written: Query) -> OutputNames {
         let mut collector = AliasCollector { aliases: HashMap::new() };
         // The visitor never breaks off.
-        let _ = written.visit(&mut collector);
+        let _ = visit_mut(&mut written, &mut collector);
         let items = outermost(&mut written).map(|select| {
             let name_of = |item: &SelectItem| match item {
                 SelectItem::UnnamedExpr(expr) => match column_of(expr) {
@@ -175,8 +175,8 @@ fn respelled(items: &[SelectItem]) -> Vec<bool> {
         SelectItem::UnnamedExpr(expr) => {
             let mut expr = expr.clone();
             // The first pass makes calls and brackets of forms. The visitor never breaks off.
-            let _ = expr.visit(&mut Respeller);
-            let _ = expr.visit(&mut Respeller);
+            let _ = visit_mut(&mut expr, &mut Respeller);
+            let _ = visit_mut(&mut expr, &mut Respeller);
             !seen.insert(expr.to_string())
         }
         _ => false,

@@ -11,15 +11,16 @@ use std::convert::Infallible;
 use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
-    Expr, Ident, Query, Select, SetExpr, TableFactor, TableWithJoins, VisitMut, VisitorMut,
+    Expr, Ident, Query, Select, SetExpr, TableFactor, TableWithJoins, VisitorMut,
 };
 
 use super::bare_names::alias_of;
 use crate::names::OUTER_SCHEMA;
+use crate::sql::visit::visit_mut;
 
 /// Qualifies the columns of outer rows in the subqueries of a query (outer_names-1).
 pub(crate) fn qualify_outer_names(query: &mut Query) {
-    let ControlFlow::Continue(()) = query.visit(&mut Qualifier::default());
+    let ControlFlow::Continue(()) = visit_mut(query, &mut Qualifier::default());
 }
 
 /// A table as columns name it.

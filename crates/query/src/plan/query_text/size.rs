@@ -26,7 +26,7 @@ use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
     Expr, GroupByExpr, GroupByWithModifier, ObjectName, OrderBy, OrderByKind, Query, Select,
-    SetExpr, Visit, Visitor,
+    SetExpr, Visitor,
 };
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
@@ -35,6 +35,7 @@ use super::grouping_sets::{count_sets, doubled};
 use crate::error::{Error, Result, SyntaxError};
 use crate::limits::NESTING_MAX;
 use crate::position::position_at;
+use crate::sql::visit::visit;
 
 /// The maximal nesting of CASE and NOT in the parser: beyond it, the parser takes them for names.
 const STEPS_MAX: usize = NESTING_MAX - 40;
@@ -396,7 +397,7 @@ fn parts_with(query: &Query, mut known: HashMap<String, usize>) -> usize {
         known.insert(table.alias.name.value.clone(), count);
     }
     let mut parts = Parts { known, count: joined(&query.body) };
-    let _ = query.body.visit(&mut parts);
+    let _ = visit(&query.body, &mut parts);
     parts.count
 }
 
@@ -414,7 +415,7 @@ pub(super) struct Items {
 impl Items {
     pub(super) fn of(query: &Query) -> Items {
         let mut items = Items::default();
-        let _ = query.visit(&mut items);
+        let _ = visit(query, &mut items);
         items
     }
 }

@@ -9,12 +9,13 @@ use std::collections::HashMap;
 use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
-    Expr, Ident, NamedWindowDefinition, NamedWindowExpr, Query, Select, SetExpr, VisitMut,
-    VisitorMut, WindowSpec, WindowType,
+    Expr, Ident, NamedWindowDefinition, NamedWindowExpr, Query, Select, SetExpr, VisitorMut,
+    WindowSpec, WindowType,
 };
 
 use crate::error::{Error, SyntaxError};
 use crate::position::position_at;
+use crate::sql::visit::visit_mut;
 
 /// Windows by their names.
 type Windows = HashMap<String, WindowSpec>;
@@ -35,7 +36,7 @@ pub(super) fn write_out_windows(sql: &str, query: &mut Query) -> Result<(), Box<
     let mut writer = Writer { sql, windows: &windows, queries: 0 };
     let broken = write_in_select(select, &mut writer);
     let broken = match (broken, &mut query.order_by) {
-        (ControlFlow::Continue(()), Some(order)) => order.visit(&mut writer),
+        (ControlFlow::Continue(()), Some(order)) => visit_mut(order, &mut writer),
         (broken, _) => broken,
     };
     match broken {
@@ -46,10 +47,10 @@ pub(super) fn write_out_windows(sql: &str, query: &mut Query) -> Result<(), Box<
 
 fn write_in_select(select: &mut Select, writer: &mut Writer<'_>) -> ControlFlow<Box<Error>> {
     for item in &mut select.projection {
-        item.visit(writer)?;
+        visit_mut(item, writer)?;
     }
     match &mut select.qualify {
-        Some(condition) => condition.visit(writer),
+        Some(condition) => visit_mut(condition, writer),
         None => ControlFlow::Continue(()),
     }
 }

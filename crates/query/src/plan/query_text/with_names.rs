@@ -10,17 +10,19 @@ use std::collections::{HashMap, HashSet};
 use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
-    Ident, ObjectName, ObjectNamePart, Query, TableAlias, TableFactor, VisitMut, VisitorMut, With,
+    Ident, ObjectName, ObjectNamePart, Query, TableAlias, TableFactor, VisitorMut, With,
 };
+
+use crate::sql::visit::visit_mut;
 
 /// Makes the names of WITH in a query unique (with_names-1).
 pub(super) fn number_hidden_names(query: &mut Query) {
     let mut definitions = Definitions::default();
-    let ControlFlow::Continue(()) = query.visit(&mut definitions);
+    let ControlFlow::Continue(()) = visit_mut(query, &mut definitions);
     definitions.0.retain(|_, count| *count > 1);
     if !definitions.0.is_empty() {
         let mut numbering = Numbering { repeated: definitions.0, number: 0 };
-        let ControlFlow::Continue(()) = query.visit(&mut numbering);
+        let ControlFlow::Continue(()) = visit_mut(query, &mut numbering);
     }
 }
 
@@ -73,11 +75,11 @@ impl Numbering {
         let numbered = format!("{} {}", name.value, self.number);
         let from = std::mem::replace(&mut name.value, numbered.clone());
         let mut renaming = Renaming { from, to: numbered };
-        let ControlFlow::Continue(()) = query.visit(&mut renaming);
+        let ControlFlow::Continue(()) = visit_mut(query, &mut renaming);
         // A query sees those before it, and itself if it is recursive.
         let first = if with.recursive { 0 } else { at + 1 };
         for table in &mut with.cte_tables[first..] {
-            let ControlFlow::Continue(()) = table.query.visit(&mut renaming);
+            let ControlFlow::Continue(()) = visit_mut(&mut table.query, &mut renaming);
         }
     }
 }

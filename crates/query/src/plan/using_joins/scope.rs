@@ -3,7 +3,7 @@
 use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
-    BinaryOperator, Expr, Ident, ObjectName, ObjectNamePart, VisitMut, VisitorMut,
+    BinaryOperator, Expr, Ident, ObjectName, ObjectNamePart, VisitorMut,
 };
 use datafusion::sql::sqlparser::tokenizer::Span;
 
@@ -12,6 +12,7 @@ use crate::error::Error;
 use crate::position;
 use crate::position::position_at;
 use crate::sql::call::call_of;
+use crate::sql::visit::visit_mut;
 
 /// The side of a join whose values its merged columns have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -329,6 +330,6 @@ pub(super) fn placed(expr: &Expr, span: Span) -> Expr {
 
     let mut expr = expr.clone();
     // The visitor never breaks off.
-    let _ = expr.visit(&mut Placer(span));
+    let _ = visit_mut(&mut expr, &mut Placer(span));
     expr
 }
