@@ -29,8 +29,9 @@ use datafusion::config::ConfigNonZeroUsize;
 use datafusion::execution::memory_pool::MemoryPool;
 use datafusion::execution::runtime_env::RuntimeEnv;
 use datafusion::execution::{
-    SendableRecordBatchStream, SessionState, SessionStateBuilder, TaskContext,
+    SendableRecordBatchStream, SessionState, SessionStateBuilder, SessionStateDefaults, TaskContext,
 };
+use datafusion::logical_expr::planner::ExprPlanner;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{DisplayFormatType, ExecutionPlan};
 use datafusion::prelude::SessionConfig;
@@ -171,22 +172,7 @@ impl Engine {
         let runtime = spill.runtime(&memory)?;
         let plans = Arc::new(PlanCache::new(options.quick_max, options.memory_max));
         let config = session_config(options).with_extension(Arc::clone(&plans));
-        let state = SessionStateBuilder::new()
-            .with_config(config)
-            .with_runtime_env(runtime)
-            .with_expr_planners(vec![
-                Arc::new(OperatorPlanner),
-                Arc::new(PartPlanner),
-                Arc::new(NestedLiteralPlanner),
-            ])
-            .with_table_function_list(table_functions())
-            .with_default_features()
-            // The parser knows no lambdas, and refuses these functions (`query_text::lambdas`).
-            .with_higher_order_functions(Vec::new())
-            .with_analyzer_rules(analyzer_rules())
-            .with_optimizer_rules(optimizer_rules())
-            .with_physical_optimizer_rules(physical_rules())
-            .build();
+        let state = session_state(config, runtime);
         let system = EngineContext {
             running_queries: Arc::new(RunningQueries::new(&database)),
             database,
@@ -763,6 +749,28 @@ pub(crate) fn session_config(engine: &EngineOptions) -> SessionConfig {
     options.execution.sort_spill_reservation_bytes = merge_bytes(engine);
     let batch_rows = (share(engine) / SHARE_PER_ROW).clamp(BATCH_ROWS_MIN, config.batch_size());
     config.with_batch_size(batch_rows)
+}
+
+/// The functions and rules of plans: ours and DataFusion's, but not its formats of files, which
+/// `BulkIo` reads, nor its functions that take a lambda, which `query_text::lambdas` refuses.
+fn session_state(config: SessionConfig, runtime: Arc<RuntimeEnv>) -> SessionState {
+    let mut planners: Vec<Arc<dyn ExprPlanner>> =
+        vec![Arc::new(OperatorPlanner), Arc::new(PartPlanner), Arc::new(NestedLiteralPlanner)];
+    planners.extend(SessionStateDefaults::default_expr_planners());
+    let mut of_tables = table_functions();
+    of_tables.extend(SessionStateDefaults::default_table_functions());
+    SessionStateBuilder::new()
+        .with_config(config)
+        .with_runtime_env(runtime)
+        .with_expr_planners(planners)
+        .with_table_function_list(of_tables)
+        .with_scalar_functions(SessionStateDefaults::default_scalar_functions())
+        .with_aggregate_functions(SessionStateDefaults::default_aggregate_functions())
+        .with_window_functions(SessionStateDefaults::default_window_functions())
+        .with_analyzer_rules(analyzer_rules())
+        .with_optimizer_rules(optimizer_rules())
+        .with_physical_optimizer_rules(physical_rules())
+        .build()
 }
 
 /// An answer of rows that are already there.
