@@ -3,6 +3,7 @@
 //!
 //! Functions over values and expressions; no module here knows a table or a plan as a whole.
 
+pub(crate) mod tree_changes;
 pub(crate) mod literal;
 pub(crate) mod call_values;
 pub(crate) mod expression_type;

@@ -13,13 +13,14 @@
 
 use datafusion::arrow::compute::SortOptions;
 use datafusion::common::Result;
-use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
+use datafusion::common::tree_node::{Transformed, TransformedResult};
 use datafusion::logical_expr::expr::AggregateFunction;
 use datafusion::logical_expr::utils::AggregateOrderSensitivity;
 use datafusion::logical_expr::{AggregateUDF, Expr, LogicalPlan, SortExpr};
 
 use super::first_last::called;
 use crate::functions::{sorted_by_itself, sorting_distinct_values};
+use crate::types::tree_changes::{ChangeParts, ChangePlan};
 
 /// The aggregates whose rows must come in order.
 const OF_SORTED_ROWS: [&str; 2] = ["string_agg", "nth_value"];
@@ -29,12 +30,14 @@ const OF_DISTINCT_VALUES: [&str; 2] = ["array_agg", "string_agg"];
 
 /// Lets the aggregates of a whole plan sort themselves where they must.
 pub(super) fn with_own_orders(plan: LogicalPlan) -> Result<LogicalPlan> {
-    plan.transform_up_with_subqueries(|node| {
+    plan.change_nodes(&mut |node| {
         let LogicalPlan::Aggregate(aggregate) = &node else { return Ok(Transformed::no(node)) };
         let is_of_table = aggregate.aggr_expr.iter().any(|expr| called(expr).is_some());
         let mut first = is_of_table.then(Vec::new);
         // The names of the calls stay the same, and so does the schema.
-        node.map_expressions(|expr| expr.transform_up(|expr| Ok(with_own_order(expr, &mut first))))
+        node.change_exprs(&mut |expr| {
+            expr.change_parts(&mut |expr| Ok(with_own_order(expr, &mut first)))
+        })
     })
     .data()
 }

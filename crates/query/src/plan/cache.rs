@@ -42,6 +42,7 @@ use tidegate_storage::{Database, Derived, Snapshot};
 use crate::cancel::CancelState;
 use crate::error::Result;
 use crate::scan::ScanTable;
+use crate::types::tree_changes::ChangePlan;
 use generations::{Generations, plan_bytes};
 use parameters::{ParameterPredicate, has_one_filter};
 use template::PlanTemplate;
@@ -327,7 +328,7 @@ fn without_rows(snapshot: &Snapshot) -> Snapshot {
 
 /// Returns the same plan over other snapshots of its tables.
 fn over(plan: LogicalPlan, snapshots: &TablesNow) -> PlanResult<LogicalPlan> {
-    let replaced = plan.transform_up_with_subqueries(|node| {
+    let replaced = plan.change_nodes(&mut |node| {
         let LogicalPlan::TableScan(scan) = node else { return Ok(Transformed::no(node)) };
         let Some(table) = scan_table(&scan) else {
             return Ok(Transformed::no(LogicalPlan::TableScan(scan)));

@@ -17,10 +17,11 @@ use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder, Operator, 
 
 use crate::names::INTERNAL_PREFIX;
 use crate::types::float_order::inside_logical_sort_key;
+use crate::types::tree_changes::ChangePlan;
 
 /// Moves such keys of a whole plan to columns.
 pub(super) fn with_calculated_keys(plan: LogicalPlan) -> Result<LogicalPlan> {
-    plan.transform_up_with_subqueries(|node| match &node {
+    plan.change_nodes(&mut |node| match &node {
         LogicalPlan::Sort(_) | LogicalPlan::Window(_) | LogicalPlan::Aggregate(_) => moved(node),
         _ => Ok(Transformed::no(node)),
     })
@@ -57,7 +58,7 @@ fn moved(node: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
 /// Replaces the keys in calls of aggregates and window functions, which keep their names.
 fn with_columns_in_calls(node: LogicalPlan, keys: &mut Keys) -> Result<LogicalPlan> {
     let names = NamePreserver::new(&node);
-    let changed = node.map_expressions(|expr| {
+    let changed = node.change_exprs(&mut |expr| {
         let (saved, count) = (names.save(&expr), keys.uses);
         let expr = expr.transform_down(|expr| Ok(keys.columns_of_call(expr)))?.data;
         let is_changed = count < keys.uses;

@@ -49,6 +49,7 @@ use crate::types::decimal_constants::are_mixed;
 use crate::types::expression_type::{type_beside, type_in};
 use crate::types::literal::{integer_of, time_value, type_of, value_of_text};
 use crate::types::time_text::{TimeScale, parse_interval};
+use crate::types::tree_changes::{ChangeParts, ChangePlan};
 use crate::types::wide_numbers::{decimal_operator, widened_floats, with_decimal_operator};
 use crate::types::{decimals, expression_type, float_order, intervals, list_texts, uuid_ipv4};
 
@@ -250,7 +251,7 @@ fn compare(left: &Expr, op: Operator, right: &Expr, schema: &DFSchema) -> Option
 
 /// Converts the literals of BETWEEN, IN lists, CASE and casts in a whole plan.
 pub(crate) fn convert_literals(plan: LogicalPlan) -> PlanResult<LogicalPlan> {
-    let converted = plan.transform_up_with_subqueries(|node| {
+    let converted = plan.change_nodes(&mut |node| {
         check_canceled()?;
         if let LogicalPlan::Union(union) = node {
             uuid_ipv4::check_inputs(&union)?;
@@ -267,9 +268,9 @@ pub(crate) fn convert_literals(plan: LogicalPlan) -> PlanResult<LogicalPlan> {
         };
         let schema = merge_schema(&node.inputs());
         let names = NamePreserver::new(&node);
-        let node = node.map_expressions(|expr| {
+        let node = node.change_exprs(&mut |expr| {
             let saved = names.save(&expr);
-            let expr = expr.transform_up(|expr| convert(expr, &schema))?;
+            let expr = expr.change_parts(&mut |expr| convert(expr, &schema))?;
             Ok(if expr.transformed { expr.update_data(|expr| saved.restore(expr)) } else { expr })
         })?;
         // Nothing may have changed here, but the schema below may have.
@@ -283,7 +284,7 @@ pub(crate) fn convert_literals(plan: LogicalPlan) -> PlanResult<LogicalPlan> {
 
 /// Converts the literals of one expression.
 pub(crate) fn converted(expr: Expr, schema: &DFSchema) -> PlanResult<Expr> {
-    Ok(expr.transform_up(|expr| convert(expr, schema))?.data)
+    Ok(expr.change_parts(&mut |expr| convert(expr, schema))?.data)
 }
 
 fn convert(expr: Expr, schema: &DFSchema) -> PlanResult<Transformed<Expr>> {

@@ -7,20 +7,21 @@
 use std::sync::Arc;
 
 use datafusion::common::Result;
-use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
+use datafusion::common::tree_node::{Transformed, TransformedResult};
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder, Subquery};
 
 use super::declared::nullable;
+use crate::types::tree_changes::{ChangeParts, ChangePlan};
 
 /// Declares the values of scalar subqueries of a whole plan nullable where they may be.
 pub(super) fn with_nullable_subqueries(plan: LogicalPlan) -> Result<LogicalPlan> {
     let mut is_declared = false;
-    plan.transform_up_with_subqueries(|node| {
+    plan.change_nodes(&mut |node| {
         let names = NamePreserver::new(&node);
-        let node = node.map_expressions(|expr| {
+        let node = node.change_exprs(&mut |expr| {
             let saved = names.save(&expr);
-            let expr = expr.transform_up(|expr| match expr {
+            let expr = expr.change_parts(&mut |expr| match expr {
                 Expr::ScalarSubquery(subquery) => with_nullable_value(subquery),
                 expr => Ok(Transformed::no(expr)),
             })?;

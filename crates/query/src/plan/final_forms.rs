@@ -8,7 +8,7 @@
 //!   numbers.
 
 use datafusion::arrow::datatypes::DataType;
-use datafusion::common::tree_node::{Transformed, TreeNode};
+use datafusion::common::tree_node::Transformed;
 use datafusion::common::{DFSchema, Result};
 use datafusion::logical_expr::expr::BinaryExpr;
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
@@ -17,6 +17,7 @@ use datafusion::logical_expr::{Expr, ExprSchemable, LogicalPlan, Operator, SortE
 use datafusion::optimizer::optimizer::ApplyOrder;
 
 use super::own_rules::LogicalRule;
+use crate::types::tree_changes::{ChangeParts, ChangePlan};
 
 /// The rule, behind those that simplify.
 pub(super) const FINAL_FORMS: LogicalRule =
@@ -26,17 +27,17 @@ fn rewrite(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
     match &plan {
         LogicalPlan::Aggregate(_) => {
             let names = NamePreserver::new(&plan);
-            plan.map_expressions(|expr| {
+            plan.change_exprs(&mut |expr| {
                 let saved = names.save(&expr);
-                let changed = expr.transform_up(|expr| Ok(without_repeated_keys(expr)))?;
+                let changed = expr.change_parts(&mut |expr| Ok(without_repeated_keys(expr)))?;
                 let is_changed = changed.transformed;
                 Ok(if is_changed { changed.update_data(|it| saved.restore(it)) } else { changed })
             })
         }
         LogicalPlan::Filter(_) => {
             let schema = merge_schema(&plan.inputs());
-            plan.map_expressions(|expr| {
-                expr.transform_up(|expr| Ok(difference_of_days(expr, &schema)))
+            plan.change_exprs(&mut |expr| {
+                expr.change_parts(&mut |expr| Ok(difference_of_days(expr, &schema)))
             })
         }
         _ => Ok(Transformed::no(plan)),

@@ -27,6 +27,7 @@ use tidegate_storage::segment::arrow_type;
 use crate::types::expression_type::type_in;
 use crate::types::intervals;
 use crate::types::time_text::{TimeScale, parse_time};
+use crate::types::tree_changes::{ChangeParts, ChangePlan};
 
 const MICROS: ColumnType = ColumnType::Timestamp(TimeUnit::Micros);
 const NANOS: ColumnType = ColumnType::Timestamp(TimeUnit::Nanos);
@@ -55,12 +56,12 @@ pub(super) fn compare(
 
 /// Makes the casts of TIMESTAMP_NS to TIMESTAMP of a whole plan find the microsecond before.
 pub(super) fn with_floored_casts(plan: LogicalPlan) -> Result<LogicalPlan> {
-    plan.transform_up_with_subqueries(|node| {
+    plan.change_nodes(&mut |node| {
         let schema = merge_schema(&node.inputs());
         let names = NamePreserver::new(&node);
-        node.map_expressions(|expr| {
+        node.change_exprs(&mut |expr| {
             let saved = names.save(&expr);
-            let floored = expr.transform_up(|expr| Ok(floored(expr, &schema)))?;
+            let floored = expr.change_parts(&mut |expr| Ok(floored(expr, &schema)))?;
             Ok(if floored.transformed {
                 floored.update_data(|expr| saved.restore(expr))
             } else {

@@ -13,10 +13,11 @@ use crate::functions::first_last::NAMES;
 use crate::scan::ScanOrder;
 use crate::scan::order::in_table_order;
 use crate::timeseries::designated;
+use crate::types::tree_changes::{ChangeParts, ChangePlan};
 
 /// Resolves the placeholders of a whole plan.
 pub(crate) fn resolve_first_last(plan: LogicalPlan) -> Result<LogicalPlan> {
-    let resolved = plan.transform_up_with_subqueries(|node| {
+    let resolved = plan.change_nodes(&mut |node| {
         let LogicalPlan::Aggregate(aggregate) = &node else { return Ok(Transformed::no(node)) };
         if !aggregate.aggr_expr.iter().any(|expr| called(expr).is_some()) {
             return Ok(Transformed::no(node));
@@ -36,9 +37,9 @@ pub(crate) fn resolve_first_last(plan: LogicalPlan) -> Result<LogicalPlan> {
             }
             Ok(Transformed::yes(child))
         })?;
-        let node = node.data.recompute_schema()?.map_expressions(|expr| {
+        let node = node.data.recompute_schema()?.change_exprs(&mut |expr| {
             let saved = names.save(&expr);
-            let expr = expr.transform_up(|expr| Ok(by_value(expr, &order)))?;
+            let expr = expr.change_parts(&mut |expr| Ok(by_value(expr, &order)))?;
             Ok(if expr.transformed { expr.update_data(|expr| saved.restore(expr)) } else { expr })
         })?;
         let node = node.map_data(LogicalPlan::recompute_schema)?;

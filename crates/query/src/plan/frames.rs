@@ -12,7 +12,7 @@
 use std::sync::Arc;
 
 use datafusion::arrow::datatypes::{DataType, IntervalMonthDayNano};
-use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
+use datafusion::common::tree_node::{Transformed, TransformedResult};
 use datafusion::common::{DFSchema, Result, ScalarValue};
 use datafusion::logical_expr::expr::{WindowFunction, WindowFunctionParams};
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
@@ -23,6 +23,7 @@ use datafusion::logical_expr::{
 
 use crate::error::{ClauseProblem, Error};
 use crate::functions::bounded::collecting::OF_VALUE;
+use crate::types::tree_changes::{ChangeParts, ChangePlan};
 
 const NANOS_PER_DAY: i128 = 86_400_000_000_000;
 /// The days of a month where a length has a sign.
@@ -35,16 +36,16 @@ const ALL_ROWS: u64 = 1 << 62;
 /// Rewrites the frames of an optimized plan, whose bounds have got their types. No rule may follow:
 /// windows can be equal then, and DataFusion would move what is common to two of them.
 pub(super) fn with_ordered_bounds(plan: LogicalPlan) -> Result<LogicalPlan> {
-    plan.transform_up_with_subqueries(with_ordered_frames).data()
+    plan.change_nodes(&mut with_ordered_frames).data()
 }
 
 fn with_ordered_frames(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
     let LogicalPlan::Window(window) = &plan else { return Ok(Transformed::no(plan)) };
     let schema = Arc::clone(window.input.schema());
     let names = NamePreserver::new(&plan);
-    plan.map_expressions(|expr| {
+    plan.change_exprs(&mut |expr| {
         let saved = names.save(&expr);
-        let changed = expr.transform_up(|expr| with_ordered_frame(expr, &schema))?;
+        let changed = expr.change_parts(&mut |expr| with_ordered_frame(expr, &schema))?;
         let is_changed = changed.transformed;
         Ok(if is_changed { changed.update_data(|expr| saved.restore(expr)) } else { changed })
     })

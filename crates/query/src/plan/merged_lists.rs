@@ -14,6 +14,7 @@ use datafusion::logical_expr::utils::split_binary;
 use datafusion::logical_expr::{Expr, Operator};
 
 use super::hidden_parts::{Kind, hide, inside};
+use crate::types::tree_changes::ChangeParts;
 
 /// Hides the lists of an expression, if one operand has several.
 pub(super) fn separated_lists(expr: Expr) -> Result<Transformed<Expr>> {
@@ -24,7 +25,7 @@ pub(super) fn separated_lists(expr: Expr) -> Result<Transformed<Expr>> {
     if several.is_empty() {
         return Ok(Transformed::no(expr));
     }
-    expr.transform_up(|mut part| {
+    expr.change_parts(&mut |mut part| {
         // DataFusion makes lists of comparisons of columns.
         let is_column = matches!(part, Expr::Column(_)) && several.contains(&part);
         let is_separate = is_column || list_of(&part).is_some();

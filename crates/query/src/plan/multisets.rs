@@ -16,10 +16,11 @@ use datafusion::logical_expr::{
 
 use crate::names::INTERNAL_PREFIX;
 use crate::types::decimals::is_set_operation;
+use crate::types::tree_changes::ChangePlan;
 
 /// Makes these joins count rows, in a whole plan.
 pub(crate) fn with_counted_rows(plan: LogicalPlan) -> Result<LogicalPlan> {
-    plan.transform_up_with_subqueries(|node| match node {
+    plan.change_nodes(&mut |node| match node {
         LogicalPlan::Join(join) if is_multiset(&join) => counted(join).map(Transformed::yes),
         node => Ok(Transformed::no(node)),
     })

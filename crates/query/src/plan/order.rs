@@ -30,6 +30,7 @@ use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 use super::own_rules::PhysicalRule;
 use crate::scan::order::in_table_order;
 use crate::scan::{ScanOrder, ScanSource, ScanTable};
+use crate::types::tree_changes::ChangePlan;
 
 /// More rows than there can be, to which the rows of an OFFSET can be added.
 const ALL_ROWS: i64 = i64::MAX / 4;
@@ -37,7 +38,7 @@ const ALL_ROWS: i64 = i64::MAX / 4;
 /// Orders the scans below the limits and the windows of a plan: in a subquery too, the first rows
 /// are those of the table.
 pub(crate) fn counted_in_table_order(plan: LogicalPlan) -> Result<LogicalPlan> {
-    let ordered = plan.transform_up_with_subqueries(|node| {
+    let ordered = plan.change_nodes(&mut |node| {
         let node = match node {
             LogicalPlan::Limit(_) => with_fetch(node),
             LogicalPlan::Window(window) if window.window_expr.iter().any(is_unordered) => {

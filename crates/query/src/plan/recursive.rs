@@ -15,10 +15,11 @@ use datafusion::logical_expr::logical_plan::RecursiveQuery;
 use datafusion::logical_expr::{Distinct, Expr, LogicalPlan, LogicalPlanBuilder};
 
 use super::declared::with_metadata;
+use crate::types::tree_changes::ChangePlan;
 
 /// Adapts the recursive terms of a whole plan.
 pub(super) fn with_alike_terms(plan: LogicalPlan) -> Result<LogicalPlan> {
-    plan.transform_up_with_subqueries(|node| match node {
+    plan.change_nodes(&mut |node| match node {
         LogicalPlan::RecursiveQuery(query) => unify_terms(query),
         node => Ok(Transformed::no(node)),
     })

@@ -29,6 +29,7 @@ use super::coerce::compares;
 use super::hidden_parts::{Kind, hidden_case, hide, is_hidden, shown};
 use super::merged_lists::separated_lists;
 use crate::types::expression_size::{check_written_out, is_large_as_conditions};
+use crate::types::tree_changes::{ChangeParts, ChangePlan};
 
 /// The name of DataFusion's rule.
 pub(super) const SIMPLIFY: &str = "simplify_expressions";
@@ -66,12 +67,12 @@ fn with_hidden_parts(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
     }
     let schema = input_schema(&plan)?;
     let names = NamePreserver::new(&plan);
-    plan.map_expressions(|expr| {
+    plan.change_exprs(&mut |expr| {
         if matches!(expr, Expr::GroupingSet(_)) || !may_have_parts(&expr)? {
             return Ok(Transformed::no(expr));
         }
         let saved = names.save(&expr);
-        let hidden = expr.transform_up(|part| hidden_part(part, &schema))?;
+        let hidden = expr.change_parts(&mut |part| hidden_part(part, &schema))?;
         let hidden = hidden.transform_data(separated_lists)?;
         Ok(if hidden.transformed { hidden.update_data(|it| saved.restore(it)) } else { hidden })
     })
@@ -335,7 +336,7 @@ fn has_backslash(pattern: &Expr) -> bool {
 /// Puts hidden parts back into the expressions of a node.
 fn with_parts(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
     let names = NamePreserver::new(&plan);
-    plan.map_expressions(|expr| {
+    plan.change_exprs(&mut |expr| {
         let is_changed = |part: &Expr| {
             Ok(match part {
                 Expr::InList(list) => lacks_zero(&list.list),
@@ -346,7 +347,7 @@ fn with_parts(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
             return Ok(Transformed::no(expr));
         }
         let saved = names.save(&expr);
-        Ok(expr.transform_up(with_part)?.update_data(|it| saved.restore(it)))
+        Ok(expr.change_parts(&mut with_part)?.update_data(|it| saved.restore(it)))
     })
 }
 

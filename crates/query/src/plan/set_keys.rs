@@ -7,7 +7,7 @@
 
 use std::sync::Arc;
 
-use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
+use datafusion::common::tree_node::{Transformed, TransformedResult};
 use datafusion::common::{Column, Result};
 use datafusion::logical_expr::expr::AggregateFunction;
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
@@ -17,6 +17,7 @@ use crate::names::INTERNAL_PREFIX;
 use crate::sql::cast_names::unnamed;
 use crate::types::aggregate_cast_names::plain_cast;
 use crate::types::float_order;
+use crate::types::tree_changes::{ChangeParts, ChangePlan};
 
 /// The keys that are moved.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -29,7 +30,7 @@ pub(super) enum Keys {
 
 /// Moves the keys of a whole plan.
 pub(super) fn with_set_keys(plan: LogicalPlan, kind: Keys) -> Result<LogicalPlan> {
-    plan.transform_up_with_subqueries(|node| match &node {
+    plan.change_nodes(&mut |node| match &node {
         LogicalPlan::Aggregate(aggregate) => match aggregate.group_expr.as_slice() {
             [Expr::GroupingSet(sets)] => below(aggregate, sets, &node, kind),
             _ => Ok(Transformed::no(node)),
@@ -85,7 +86,7 @@ fn below(
     let preserver = NamePreserver::new(node);
     let call = |call: &Expr| {
         let saved = preserver.save(call);
-        let made = call.clone().transform_up(|expr| Ok(of_columns(expr, &column)))?;
+        let made = call.clone().change_parts(&mut |expr| Ok(of_columns(expr, &column)))?;
         Ok(if made.transformed { saved.restore(made.data) } else { made.data })
     };
     let calls = aggregate.aggr_expr.iter().map(call).collect::<Result<Vec<_>>>()?;
@@ -105,7 +106,7 @@ fn below(
 
 /// Returns the expression with casts that have no name (`cast_names`, `aggregate_cast_names`).
 fn plain(expr: &Expr) -> Expr {
-    let changed = expr.clone().transform_up(|expr| {
+    let changed = expr.clone().change_parts(&mut |expr| {
         Ok(match expr {
             Expr::ScalarFunction(call) => match plain_cast(call).or_else(unnamed) {
                 Ok(cast) => Transformed::yes(cast),

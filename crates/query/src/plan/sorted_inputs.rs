@@ -30,6 +30,7 @@ use datafusion::logical_expr::{
 use super::subqueries::{expr_has_subqueries, has_subqueries, is_correlated, with_columns_of_sort};
 use crate::names::INTERNAL_PREFIX;
 use crate::timeseries::keeps_order;
+use crate::types::tree_changes::{ChangeParts, ChangePlan};
 
 /// The aggregates whose value depends on the order of their rows.
 const OF_ORDERED_ROWS: [&str; 5] =
@@ -41,7 +42,7 @@ const OF_PEERS: [&str; 4] = ["rank", "dense_rank", "percent_rank", "cume_dist"];
 /// Writes the order of sorted subqueries into what depends on it, in a whole plan.
 pub(super) fn with_orders_of_inputs(plan: LogicalPlan) -> Result<LogicalPlan> {
     let mut carrier = Carrier::default();
-    plan.transform_up_with_subqueries(|node| match node {
+    plan.change_nodes(&mut |node| match node {
         LogicalPlan::Window(window) => carrier.window(window),
         LogicalPlan::Aggregate(aggregate) => carrier.aggregate(aggregate),
         LogicalPlan::Distinct(Distinct::On(on)) => carrier.distinct_on(on),
@@ -341,7 +342,7 @@ fn in_order(exprs: Vec<Expr>, change: impl Fn(Expr) -> Transformed<Expr>) -> Res
     let names = NamePreserver::new_for_projection();
     let changed = |expr: Expr| {
         let saved = names.save(&expr);
-        let changed = expr.transform_up(|expr| Ok(change(expr)))?;
+        let changed = expr.change_parts(&mut |expr| Ok(change(expr)))?;
         Ok(if changed.transformed { saved.restore(changed.data) } else { changed.data })
     };
     exprs.into_iter().map(changed).collect()

@@ -42,6 +42,7 @@ use datafusion::logical_expr::{
 use crate::account::check_canceled;
 use crate::error::Error;
 use crate::names::INTERNAL_PREFIX;
+use crate::types::tree_changes::{ChangeParts, ChangePlan};
 use domain::Domain;
 use free::{FreeColumn, free_columns};
 use on_conditions::has_subqueries_in_on;
@@ -66,7 +67,7 @@ pub(super) fn is_correlated(plan: &LogicalPlan) -> bool {
 /// Moves subqueries in the list of a DISTINCT ON to columns below it, where they are plain values:
 /// DataFusion supports none in the list.
 fn with_separate_lists(plan: LogicalPlan) -> Result<LogicalPlan> {
-    plan.transform_up_with_subqueries(|node| match node {
+    plan.change_nodes(&mut |node| match node {
         LogicalPlan::Distinct(Distinct::On(on)) => with_separate_list(on),
         node => Ok(Transformed::no(node)),
     })
@@ -237,7 +238,7 @@ impl Joiner {
         let mut input = node.inputs()[0].clone();
         let widths = (input.schema().fields().len(), columns.len());
         let node = node
-            .map_expressions(|expr| {
+            .change_exprs(&mut |expr| {
                 if !expr_has_subqueries(&expr) {
                     return Ok(Transformed::no(expr));
                 }
@@ -335,7 +336,7 @@ impl Joiner {
 
     /// Replaces subqueries that are values in an expression.
     fn value(&mut self, expr: Expr, input: &mut LogicalPlan, place: Place) -> Result<Expr> {
-        let joined = expr.transform_up(|expr| match expr {
+        let joined = expr.change_parts(&mut |expr| match expr {
             Expr::Exists(Exists { subquery, negated }) => {
                 self.exists(unwrapped(subquery), negated, &mut *input, place).map(Transformed::yes)
             }
@@ -496,7 +497,7 @@ impl Joiner {
         let table = TableReference::bare(name.clone());
         let joined = LogicalPlanBuilder::from(joined).alias(table.clone())?.build()?;
         let of_rows = |expr: Expr| {
-            expr.transform_up(|expr| match expr {
+            expr.change_parts(&mut |expr| match expr {
                 Expr::OuterReferenceColumn(_, column) if input.schema().has_column(&column) => {
                     Ok(Transformed::yes(Expr::Column(column)))
                 }
@@ -687,7 +688,7 @@ fn subquery_of(plan: LogicalPlan) -> Subquery {
 
 /// Returns the expression as a subquery of these rows reads it.
 fn outer_references(expr: Expr, rows: &DFSchema) -> Result<Expr> {
-    expr.transform_up(|expr| match expr {
+    expr.change_parts(&mut |expr| match expr {
         Expr::Column(column) => {
             let field = Arc::clone(rows.field_from_column(&column)?);
             Ok(Transformed::yes(Expr::OuterReferenceColumn(field, column)))

@@ -28,6 +28,7 @@ use crate::error::{Error, TextProblem};
 use crate::types::casts::OnBadText;
 use crate::types::literal::is_printed;
 use crate::types::time_text::{TimeScale, parse_time};
+use crate::types::tree_changes::{ChangeParts, ChangePlan};
 use crate::types::zone::Zone;
 
 /// The rule, before all others.
@@ -45,9 +46,9 @@ fn rewrite(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
     }
     let schema = merge_schema(&plan.inputs());
     let names = NamePreserver::new(&plan);
-    plan.map_expressions(|expr| {
+    plan.change_exprs(&mut |expr| {
         let saved = names.save(&expr);
-        let parsed = expr.transform_up(|part| parsed(part, &schema))?;
+        let parsed = expr.change_parts(&mut |part| parsed(part, &schema))?;
         Ok(if parsed.transformed { parsed.update_data(|expr| saved.restore(expr)) } else { parsed })
     })
 }

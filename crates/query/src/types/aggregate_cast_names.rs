@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use datafusion::arrow::datatypes::{DataType, FieldRef};
-use datafusion::common::tree_node::{Transformed, TreeNode};
+use datafusion::common::tree_node::Transformed;
 use datafusion::common::{Result, internal_err};
 use datafusion::logical_expr::expr::{Cast, ScalarFunction, TryCast};
 use datafusion::logical_expr::{
@@ -14,9 +14,11 @@ use datafusion::logical_expr::{
     SortExpr, Volatility,
 };
 
+use super::tree_changes::ChangeParts;
+
 /// Returns the expression with a name for each of its casts.
 pub(crate) fn with_named_casts(expr: Expr) -> Result<Expr> {
-    let named = expr.transform_up(|expr| {
+    let named = expr.change_parts(&mut |expr| {
         let (inner, field, is_try) = match expr {
             Expr::Cast(Cast { expr, field }) => (expr, field, false),
             Expr::TryCast(TryCast { expr, field }) => (expr, field, true),

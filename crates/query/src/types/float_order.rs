@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 use datafusion::arrow::array::{ArrayRef, AsArray};
 use datafusion::arrow::datatypes::{DataType, Float32Type, Float64Type};
-use datafusion::common::tree_node::{Transformed, TreeNode};
+use datafusion::common::tree_node::Transformed;
 use datafusion::common::{Column, DFSchema, Result};
 use datafusion::logical_expr::expr::{
     AggregateFunction, ScalarFunction, WindowFunction, WindowFunctionParams,
@@ -29,11 +29,12 @@ use datafusion::physical_expr::{PhysicalExpr, ScalarFunctionExpr};
 
 use super::call_values::call_values;
 use super::intervals;
+use super::tree_changes::{ChangeParts, ChangePlan};
 use crate::names::{INTERNAL_PREFIX, NAME_KEY};
 
 /// Adds the keys to a whole plan.
 pub(crate) fn with_float_keys(plan: LogicalPlan) -> Result<LogicalPlan> {
-    let changed = plan.transform_up_with_subqueries(|node| match node {
+    let changed = plan.change_nodes(&mut |node| match node {
         LogicalPlan::Sort(mut sort) => {
             let schema = sort.input.schema();
             let is_keyed = sort.expr.iter().any(|key| needs_key(&key.expr, schema));
@@ -70,11 +71,11 @@ fn keys_of_exprs(node: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
         _ => 0,
     };
     let mut number = 0;
-    let changed = node.map_expressions(|expr| {
+    let changed = node.change_exprs(&mut |expr| {
         let is_group = number < groups;
         number += 1;
         let saved = names.save(&expr);
-        let changed = expr.transform_up(|expr| Ok(keys_of_call(expr, &schema)))?;
+        let changed = expr.change_parts(&mut |expr| Ok(keys_of_call(expr, &schema)))?;
         let changed = match is_group && needs_key(&changed.data, &schema) {
             true => Transformed::yes(key(changed.data.unalias(), &schema)),
             false => changed,

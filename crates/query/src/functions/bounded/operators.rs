@@ -15,7 +15,7 @@ use std::cell::OnceCell;
 use std::sync::Arc;
 
 use datafusion::arrow::datatypes::DataType;
-use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeIterator, TreeNodeRecursion};
+use datafusion::common::tree_node::{Transformed, TreeNodeIterator, TreeNodeRecursion};
 use datafusion::common::{DFSchema, DFSchemaRef, Result, TableReference};
 use datafusion::logical_expr::expr::{
     AggregateFunction, Cast, InList, ScalarFunction, TryCast, WindowFunction,
@@ -33,6 +33,7 @@ use super::broadcast::{broadcast, is_broadcast};
 use super::regex::check_pattern;
 use super::windows::{Width, checked};
 use crate::operators::windows::is_wide;
+use crate::types::tree_changes::{ChangeParts, ChangePlan};
 
 /// The stage of planning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,9 +63,9 @@ pub(crate) fn bound_functions_of(
     let is_of_names = matches!(node, LogicalPlan::Window(_) | LogicalPlan::Aggregate(_));
     // The names of these expressions contain their ORDER BY as it is displayed.
     let names = NamePreserver::new(&node);
-    node.map_expressions(|expr| {
+    node.change_exprs(&mut |expr| {
         let saved = is_of_names.then(|| names.save(&expr));
-        let mut bound = expr.transform_up(|part| bound_part(part, &columns, stage))?;
+        let mut bound = expr.change_parts(&mut |part| bound_part(part, &columns, stage))?;
         if spreads {
             bound = bound.transform_data(|expr| columns.broadcast(expr))?;
         }
@@ -79,7 +80,7 @@ pub(crate) fn bound_functions_of(
 /// Wraps the functions of an expression over the columns of a schema, which is evaluated next.
 pub(crate) fn bound_expr(expr: Expr, schema: &DFSchemaRef) -> Result<Expr> {
     let columns = Columns { inputs: vec![Arc::clone(schema)], ..Columns::default() };
-    Ok(expr.transform_up(|part| bound_part(part, &columns, Stage::Rewritten))?.data)
+    Ok(expr.change_parts(&mut |part| bound_part(part, &columns, Stage::Rewritten))?.data)
 }
 
 /// The columns that the expressions of a node refer to. They are merged only when a cast needs

@@ -30,6 +30,7 @@ use crate::names::INTERNAL_PREFIX;
 use crate::plan::coerce::binary;
 use crate::timeseries::designated;
 use crate::types::float_order;
+use crate::types::tree_changes::ChangeParts;
 
 /// The distinct values of the outer columns that a subquery reads.
 pub(super) struct Domain {
@@ -277,7 +278,7 @@ impl Pushed<'_> {
         let names = NamePreserver::new(&plan);
         let calls = self.exprs_of(&plan)?.into_iter().map(|call| {
             let saved = names.save(&call);
-            let call = call.transform_up(|expr| match expr {
+            let call = call.change_parts(&mut |expr| match expr {
                 Expr::WindowFunction(window) => {
                     let WindowFunction { fun, mut params } = *window;
                     params.partition_by.extend(self.domain.exprs());
@@ -438,7 +439,7 @@ impl Pushed<'_> {
         };
         let other = |column: &Column| found(column).map(Column::new_unqualified);
         let expr = with_free_columns(expr, &other)?;
-        expr.transform_up(|expr| match expr {
+        expr.change_parts(&mut |expr| match expr {
             Expr::OuterReferenceColumn(field, column) => Ok(match other(&column) {
                 Some(column) => Transformed::yes(Expr::Column(column)),
                 None => Transformed::no(Expr::OuterReferenceColumn(field, column)),
@@ -459,7 +460,7 @@ impl Pushed<'_> {
 /// Restricts a call of an aggregate to marked rows.
 fn filtered_call(call: Expr, mark: &Expr) -> Result<Expr> {
     let (relation, name) = call.qualified_name();
-    let call = call.transform_up(|expr| match expr {
+    let call = call.change_parts(&mut |expr| match expr {
         Expr::AggregateFunction(AggregateFunction { func, mut params }) => {
             let filter = params.filter.take().map(|filter| *filter);
             let filter = filter.into_iter().fold(mark.clone(), Expr::and);

@@ -10,6 +10,7 @@ use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{Expr, LogicalPlan, Subquery};
 
 use super::subquery_of;
+use crate::types::tree_changes::{ChangeParts, ChangePlan};
 
 /// A column of the rows around a subquery.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -115,9 +116,9 @@ pub(super) fn with_free_columns(
 ) -> Result<Expr> {
     let changed = |plan: &LogicalPlan| -> Result<Subquery> {
         let plan = plan.clone().transform_up(|node| {
-            node.map_expressions(|expr| {
+            node.change_exprs(&mut |expr| {
                 let expr = with_free_columns(expr, other)?;
-                expr.transform_up(|expr| match expr {
+                expr.change_parts(&mut |expr| match expr {
                     Expr::OuterReferenceColumn(field, column) => Ok(match other(&column) {
                         Some(other) => Transformed::yes(Expr::OuterReferenceColumn(field, other)),
                         None => Transformed::no(Expr::OuterReferenceColumn(field, column)),
@@ -128,7 +129,7 @@ pub(super) fn with_free_columns(
         });
         Ok(subquery_of(plan.data()?))
     };
-    expr.transform_up(|expr| match expr {
+    expr.change_parts(&mut |expr| match expr {
         Expr::Exists(Exists { subquery, negated }) => {
             let subquery = changed(&subquery.subquery)?;
             Ok(Transformed::yes(Expr::Exists(Exists { subquery, negated })))

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
+use datafusion::common::tree_node::{Transformed, TransformedResult};
 use datafusion::common::{Column, Result};
 use datafusion::logical_expr::utils::{conjunction, split_conjunction, split_conjunction_owned};
 use datafusion::logical_expr::{
@@ -12,6 +12,7 @@ use datafusion::logical_expr::{
 };
 
 use super::free::{free_columns, node_reads_outside, reads_outside};
+use crate::types::tree_changes::ChangeParts;
 
 /// Returns a simpler plan that has rows exactly if this one has: lists of columns, orders and
 /// limits do not matter.
@@ -264,7 +265,7 @@ fn renamed(
         .into_iter()
         .map(|condition| {
             condition
-                .transform_up(|expr| match expr {
+                .change_parts(&mut |expr| match expr {
                     Expr::Column(column) => {
                         let found = known.iter().find(|(of, _)| *of == column);
                         let name = found.map(|(_, name)| name.clone()).unwrap_or_else(|| {

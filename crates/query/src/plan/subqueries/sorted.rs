@@ -11,10 +11,11 @@ use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder, Sort};
 
 use super::expr_has_subqueries;
 use super::free::free_columns_of;
+use crate::types::tree_changes::ChangePlan;
 
 /// Adds the columns in a whole plan.
 pub(super) fn with_columns_of_sorts(plan: LogicalPlan) -> Result<LogicalPlan> {
-    plan.transform_up_with_subqueries(|node| match node {
+    plan.change_nodes(&mut |node| match node {
         LogicalPlan::Sort(sort) if sort.expr.iter().any(|key| expr_has_subqueries(&key.expr)) => {
             with_columns_of_sort(sort)
         }
