@@ -23,6 +23,7 @@ mod latest;
 pub(crate) mod asof_clause;
 mod asof;
 
+use std::cmp::Ordering;
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -44,6 +45,20 @@ use designated::Designated;
 use fill::{FillGaps, FillWork};
 use latest::{LatestOn, LatestWork};
 use limit_from_end::{LimitFromEnd, LimitFromEndWork};
+
+/// DataFusion asks for an order of nodes: equal ones are equal, and others have none. An order of
+/// their inputs would be compiled for all kinds of expressions.
+macro_rules! without_order {
+    ($($node:ty),*) => {
+        $(impl PartialOrd for $node {
+            fn partial_cmp(&self, other: &$node) -> Option<Ordering> {
+                (self == other).then_some(Ordering::Equal)
+            }
+        })*
+    };
+}
+
+without_order!(AsofJoin, Designated, FillGaps, LatestOn, LimitFromEnd);
 
 pub(crate) fn extension(node: impl UserDefinedLogicalNodeCore) -> LogicalPlan {
     LogicalPlan::Extension(Extension { node: Arc::new(node) })

@@ -10,7 +10,6 @@
 
 mod merge;
 
-use std::cmp::Ordering;
 use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
@@ -45,7 +44,7 @@ use merge::{Merge, MergeKeys, Sides};
 const SPARE_ROWS: usize = 131_072;
 
 /// The right rows that a left row can match.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum TimeJoin {
     /// At the time of the left row or before it: ASOF.
     AtOrBefore,
@@ -80,17 +79,6 @@ impl Hash for AsofJoin {
     fn hash<H: Hasher>(&self, state: &mut H) {
         (&self.left, &self.right, &self.left_time, &self.right_time).hash(state);
         (&self.keys, self.kind, self.tolerance).hash(state);
-    }
-}
-
-impl PartialOrd for AsofJoin {
-    fn partial_cmp(&self, other: &AsofJoin) -> Option<Ordering> {
-        let of = |join: &AsofJoin| (join.kind, join.tolerance);
-        let inputs = (&self.left, &self.right, &self.keys);
-        match inputs.partial_cmp(&(&other.left, &other.right, &other.keys)) {
-            Some(Ordering::Equal) => of(self).partial_cmp(&of(other)),
-            ordering => ordering,
-        }
     }
 }
 

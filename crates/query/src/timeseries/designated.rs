@@ -64,7 +64,7 @@ pub(crate) fn designated(plan: &LogicalPlan) -> Option<Column> {
 }
 
 /// A plan that is ordered by this column, its designated timestamp. It has no operator of its own.
-#[derive(Debug, PartialEq, Eq, Hash, PartialOrd)]
+#[derive(Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Designated {
     pub(super) input: LogicalPlan,
     pub(super) column: Column,

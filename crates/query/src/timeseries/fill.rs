@@ -9,7 +9,6 @@
 //! The input rows, which are those of an aggregate, are held until all keys are known; the result
 //! is made a batch at a time.
 
-use std::cmp::Ordering;
 use std::collections::HashMap;
 use std::fmt;
 use std::hash::{Hash, Hasher};
@@ -53,7 +52,7 @@ const BATCH_ROWS: usize = 8_192;
 const ROW_BYTES: usize = 80;
 
 /// The role of a column of the result of SAMPLE BY.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) enum Role {
     /// The start of the bucket.
     Bucket,
@@ -72,7 +71,7 @@ impl Role {
 }
 
 /// The value in a gap.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) enum Fill {
     Null,
     /// The value of the last row of the key.
@@ -104,12 +103,6 @@ pub(crate) struct FillGaps {
 impl Hash for FillGaps {
     fn hash<H: Hasher>(&self, state: &mut H) {
         (&self.input, &self.filling).hash(state);
-    }
-}
-
-impl PartialOrd for FillGaps {
-    fn partial_cmp(&self, other: &FillGaps) -> Option<Ordering> {
-        (&self.input, &self.filling).partial_cmp(&(&other.input, &other.filling))
     }
 }
 
@@ -163,7 +156,7 @@ impl UserDefinedLogicalNodeCore for FillGaps {
 }
 
 /// The parameters of a fill.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Filling {
     /// The role of each column.
     pub(super) roles: Vec<Role>,

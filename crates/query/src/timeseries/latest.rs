@@ -38,7 +38,7 @@ const SEGMENTS_ASKED_MAX: usize = 1_000;
 const KEY_BYTES: usize = 48;
 
 /// A bound of the number of values of a key.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) enum KeyBound {
     /// The number of values that conditions select.
     Listed(usize),
@@ -93,7 +93,7 @@ fn symbol_count(snapshot: &Snapshot, name: &str) -> Option<usize> {
 }
 
 /// The logical node of LATEST ON.
-#[derive(Debug, PartialEq, Eq, Hash, PartialOrd)]
+#[derive(Debug, PartialEq, Eq, Hash)]
 pub(crate) struct LatestOn {
     pub(crate) input: LogicalPlan,
     pub(crate) time: Column,

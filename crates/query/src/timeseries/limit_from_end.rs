@@ -33,7 +33,7 @@ use crate::scan::{ScanOrder, reversed};
 const ALL_ROWS: usize = usize::MAX / 8;
 
 /// The direction in which the rows come in.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Direction {
     /// In the order of the result.
     Forward,
@@ -42,7 +42,7 @@ enum Direction {
 }
 
 /// A limit that counts from the end.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum EndLimit {
     /// The last `rows` without the last `dropped` of them.
     Last {
@@ -87,7 +87,7 @@ pub(crate) fn limited_from_end(plan: LogicalPlan, limit: EndLimit) -> Result<Log
 }
 
 /// The logical node of a limit that counts from the end.
-#[derive(Debug, PartialEq, Eq, Hash, PartialOrd)]
+#[derive(Debug, PartialEq, Eq, Hash)]
 pub(crate) struct LimitFromEnd {
     input: LogicalPlan,
     limit: EndLimit,

@@ -23,7 +23,7 @@ const MONTHS_MAX: u64 = 12 * 600_000;
 const FIRST_MONDAY: i64 = 4;
 
 /// The width of buckets.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Step {
     /// So many units of the column.
     Width(i64),
@@ -34,7 +34,7 @@ enum Step {
 }
 
 /// A number of units of time: `15m`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct Stride {
     /// The number of units; at least 1.
     pub(crate) count: u64,
@@ -107,7 +107,7 @@ impl Stride {
 }
 
 /// The origin of the numbers of buckets.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Origin {
     /// 1970, or the first Monday of it for weeks, so many seconds later.
     Calendar { offset: i64 },
@@ -116,7 +116,7 @@ pub(crate) enum Origin {
 }
 
 /// The buckets of a column.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct Grid {
     step: Step,
     zone: Zone,

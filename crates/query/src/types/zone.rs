@@ -24,7 +24,7 @@ const RULES_FROM: i64 = 4_070_908_800;
 const RULE_YEARS: [i64; 7] = [2_089, 2_090, 2_091, 2_093, 2_094, 2_097, 2_098];
 
 /// A time zone by name, or a fixed offset.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Zone {
     /// A fixed offset of so many seconds east of UTC.
     Fixed(i64),
@@ -35,12 +35,6 @@ pub(crate) enum Zone {
 /// A zone of the time zone database.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct NamedZone(Tz);
-
-impl PartialOrd for NamedZone {
-    fn partial_cmp(&self, other: &NamedZone) -> Option<std::cmp::Ordering> {
-        self.0.name().partial_cmp(other.0.name())
-    }
-}
 
 impl Zone {
     /// Parses `Europe/Berlin` in any case, `UTC`, `Z`, or an offset like `+01:30`.
