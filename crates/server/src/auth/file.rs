@@ -28,6 +28,7 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use thiserror::Error;
+use tidegate_ingest::parse::parse_binary;
 use tidegate_model::limits;
 use tidegate_platform::{Disk, Error as DiskError, OpenMode};
 use toml::Spanned;
@@ -402,14 +403,9 @@ fn new_token() -> String {
 }
 
 fn of_hex(text: &str) -> Option<Digest> {
-    let mut digest = Digest::default();
-    if text.len() != 2 * digest.len() || !text.is_ascii() {
-        return None;
-    }
-    for (at, byte) in digest.iter_mut().enumerate() {
-        *byte = u8::from_str_radix(&text[2 * at..2 * at + 2], 16).ok()?;
-    }
-    Some(digest)
+    let mut bytes = Vec::new();
+    parse_binary(format!("\\x{text}").as_bytes(), &mut bytes).ok()?;
+    bytes.try_into().ok()
 }
 
 /// Quotes a text as a TOML string.

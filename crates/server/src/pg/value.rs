@@ -13,6 +13,7 @@ use std::borrow::Cow;
 use std::num::IntErrorKind;
 use std::str::FromStr;
 
+use tidegate_ingest::parse::parse_binary;
 use tidegate_model::time::CivilDate;
 use tidegate_query::Parameter;
 
@@ -308,13 +309,9 @@ fn float<T: FromStr + Into<f64>>(text: &str) -> Result<f64, Misread> {
 
 /// Parses `\x00ff`, or plain bytes with `\\` and `\377` for those that cannot be written.
 fn bytea(text: &str) -> Option<Vec<u8>> {
-    if let Some(digits) = text.strip_prefix("\\x") {
-        let digits = digits.as_bytes();
-        let pairs = digits.chunks(2).map(|pair| {
-            let pair = std::str::from_utf8(pair).ok().filter(|pair| pair.len() == 2)?;
-            u8::from_str_radix(pair, 16).ok()
-        });
-        return pairs.collect();
+    if text.starts_with("\\x") {
+        let mut bytes = Vec::new();
+        return parse_binary(text.as_bytes(), &mut bytes).is_ok().then_some(bytes);
     }
     let (mut bytes, mut rest) = (Vec::with_capacity(text.len()), text.as_bytes());
     while let Some((&byte, after)) = rest.split_first() {
@@ -324,10 +321,9 @@ fn bytea(text: &str) -> Option<Vec<u8>> {
                 rest = &after[1..];
                 byte
             }
-            (b'\\', [_, _, _, ..]) => {
-                let digits = std::str::from_utf8(&after[..3]).ok()?;
+            (b'\\', [a @ b'0'..=b'3', b @ b'0'..=b'7', c @ b'0'..=b'7', ..]) => {
                 rest = &after[3..];
-                u8::from_str_radix(digits, 8).ok()?
+                (a - b'0') << 6 | (b - b'0') << 3 | (c - b'0')
             }
             (b'\\', _) => return None,
             _ => byte,
@@ -593,7 +589,9 @@ mod tests {
         check(types::FLOAT4, &0.1_f32.to_be_bytes(), Parameter::Double(0.1_f32.into()));
         check(types::BYTEA, &[0, 255], Parameter::Bytes(vec![0, 255]));
         assert_eq!(bytea("a\\\\b\\377"), Some(b"a\\b\xff".to_vec()));
-        assert!(bytea("\\x0").is_none() && bytea("\\9").is_none());
+        for text in ["\\x0", "\\9", "\\x+f", "\\+77", "\\400"] {
+            assert_eq!(bytea(text), None, "{text}");
+        }
         check(types::DATE, &(-1_i32).to_be_bytes(), Parameter::Text("1999-12-31".to_owned()));
         let first = Parameter::Text("0001-01-01".to_owned());
         check(types::DATE, &(-730_119_i32).to_be_bytes(), first);
