@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use tidegate_model::{ColumnDefault, ColumnType, Schema, SegmentId, TableId, Ttl};
+use tidegate_model::{ColumnType, Schema, SegmentId, TableId, Ttl};
 
 use super::Database;
 use super::commit::ddl::{NewColumns, Relations, SchemaEdit, TableDdl};
@@ -111,28 +111,6 @@ impl Database {
     /// integer column.
     pub fn add_columns_with(&self, table: &str, columns: NewColumns) -> Result<()> {
         self.alter(table, SchemaEdit::Add(columns))
-    }
-
-    /// Sets the maximal number of characters of a VARCHAR column; `None` for no limit. Existing
-    /// rows stay.
-    ///
-    /// # Errors
-    /// If there is no such table or column, or the column is not VARCHAR.
-    pub fn set_length(&self, table: &str, column: &str, max: Option<u32>) -> Result<()> {
-        self.alter(table, SchemaEdit::Length { column: column.to_owned(), max })
-    }
-
-    /// Sets the default of a column, for INSERTs that give it no value; `None` for NULL.
-    ///
-    /// # Errors
-    /// If there is no such table or column, or numbers are for a column that is not an integer.
-    pub fn set_default(
-        &self,
-        table: &str,
-        column: &str,
-        default: Option<ColumnDefault>,
-    ) -> Result<()> {
-        self.alter(table, SchemaEdit::Default { column: column.to_owned(), default })
     }
 
     /// Drops columns, all or none.
