@@ -272,7 +272,9 @@ impl VisitorMut for Rewriter {
                 } else if let Some(query) = query_of_array(expr) {
                     let is_empty = self.is_catalog && has_no_element(query);
                     let list = if is_empty { Some(no_texts()) } else { list_of_rows(query) };
-                    list.map_or((), |list| *expr = list);
+                    if let Some(list) = list {
+                        *expr = list;
+                    }
                 }
             }
             Expr::InSubquery { expr: inside, subquery, negated }

@@ -408,7 +408,7 @@ fn groups_of_long_texts_are_those_of_the_rows() {
         for day in 1..=2 {
             let insert = format!(
                 "INSERT INTO t SELECT TIMESTAMP '2025-03-0{day}' + i * INTERVAL '1 second', \
-                 i % 3, CASE WHEN i % 9 > 0 THEN repeat('reading {day} of ' || i % 50, 3500) END \
+                 i % 3, CASE WHEN i % 9 > 0 THEN repeat('reading {day} of ' || i % 68, 3500) END \
                  FROM generate_series(0, 69) AS g(i)"
             );
             test.run(&insert).await?;
