@@ -27,6 +27,8 @@
 //!
 //! Not here: the folds themselves (`filter::aggregate`).
 
+mod stored;
+mod computed_key;
 mod key;
 mod hash_key;
 mod plan;

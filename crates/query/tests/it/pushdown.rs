@@ -46,7 +46,7 @@ const AGGREGATES: [&str; 27] = [
     "min(octet_length(v))",
     "count(length(v))",
 ];
-const KEYS: [&str; 7] = [
+const KEYS: [&str; 13] = [
     "s",
     "n",
     "flag",
@@ -54,6 +54,12 @@ const KEYS: [&str; 7] = [
     "date_trunc('day', ts)",
     "CAST(ts AS DATE)",
     "u",
+    "extract(hour FROM ts)",
+    "date_part('dow', ts)",
+    "minute(ts)",
+    "hour(to_timezone(ts, 'Europe/Berlin'))",
+    "n % 3",
+    "CASE WHEN n > 2 THEN 'many' WHEN n IS NULL THEN 'none' ELSE 'few' END",
 ];
 const FILTERS: [&str; 14] = [
     "n > 3",
@@ -269,8 +275,113 @@ fn the_first_groups_by_time_are_those_of_all() {
 }
 
 /// Keys of which some have more values than there can be slots.
-const HASH_KEYS: [&str; 9] =
-    ["v", "b", "w", "ts", "s", "n", "flag", "u", "timestamp_floor('6h', ts)"];
+const HASH_KEYS: [&str; 12] = [
+    "v",
+    "b",
+    "w",
+    "ts",
+    "s",
+    "n",
+    "flag",
+    "u",
+    "timestamp_floor('6h', ts)",
+    "extract(minute FROM ts)",
+    "day(ts)",
+    "n IS NULL OR n > 3",
+];
+
+/// Parts of `$t`, which stands for each column of times, and expressions of them.
+const PARTS: [&str; 27] = [
+    "extract(minute FROM $t)",
+    "extract(hour FROM $t)",
+    "extract(day FROM $t)",
+    "extract(dow FROM $t)",
+    "extract(isodow FROM $t)",
+    "extract(doy FROM $t)",
+    "extract(week FROM $t)",
+    "extract(month FROM $t)",
+    "extract(quarter FROM $t)",
+    "extract(year FROM $t)",
+    "date_part('isoyear', $t)",
+    "date_part('decade', $t)",
+    "date_part('century', $t)",
+    "date_part('millennium', $t)",
+    "second($t)",
+    "day_of_week($t)",
+    "week_of_year($t)",
+    "days_in_month($t)",
+    "is_leap_year($t)",
+    "hour($t) * 60 + minute($t)",
+    "extract(dow FROM $t) IN (0, 6)",
+    "CASE WHEN hour($t) IS NULL THEN 'none' WHEN hour($t) < 12 THEN 'am' ELSE 'pm' END",
+    "coalesce(year($t), -1)",
+    "extract(hour FROM $t AT TIME ZONE 'America/St_Johns')",
+    "minute(to_timezone($t, 'Europe/Berlin'))",
+    "hour(to_timezone($t, '+05:45'))",
+    "extract(hour FROM $t AT TIME ZONE 'UTC' AT TIME ZONE 'Europe/Berlin')",
+];
+
+/// Times before the year 1, before and after 1970, at changes of clocks, and at a change of an
+/// offset that is no whole minute.
+const INSTANTS: [&str; 14] = [
+    "TIMESTAMP '0001-01-01' - INTERVAL '4000 years'",
+    "TIMESTAMP '0001-01-01' - INTERVAL '1 microsecond'",
+    "TIMESTAMP '0001-01-01'",
+    "TIMESTAMP '1500-02-28T23:59:59.5'",
+    "TIMESTAMP '1893-03-31T23:06:31.999999'",
+    "TIMESTAMP '1969-12-31T23:59:59.999999'",
+    "TIMESTAMP '1970-01-01'",
+    "TIMESTAMP '1999-12-31T23:59:59'",
+    "TIMESTAMP '2006-10-29T02:30:59.999999'",
+    "TIMESTAMP '2025-03-30T00:59:59.999999'",
+    "TIMESTAMP '2025-10-26T00:30:00'",
+    "TIMESTAMP '2025-10-26T02:59:59.999999'",
+    "TIMESTAMP '2100-02-28T12:00:00'",
+    "TIMESTAMP '9999-12-31T20:00:00'",
+];
+
+/// computed_key-1: a part of a time is that of all times of its cell, whatever the time.
+#[test]
+fn parts_of_times_are_those_of_the_rows() {
+    on_runtime(async {
+        let test = TestDatabase::after(&[
+            "CREATE TABLE t (ts TIMESTAMP, v TIMESTAMP, d DATE, i INT) TIMESTAMP(ts) \
+             PARTITION BY YEAR",
+        ])
+        .await?;
+        for (at, instants) in INSTANTS.chunks(5).enumerate() {
+            let instants = instants.join("), (");
+            // Each time, some times near to it, and NULL.
+            let times = "CASE WHEN k % 5 = 4 THEN NULL ELSE ts + k * INTERVAL '37 minutes' END";
+            let insert = format!(
+                "INSERT INTO t SELECT ts, {times}, CAST({times} AS DATE), k FROM \
+                 (SELECT at + k * INTERVAL '29 minutes 0.25 seconds' AS ts, k \
+                 FROM (VALUES ({instants})) AS w(at) CROSS JOIN generate_series(0, 14) AS g(k))"
+            );
+            test.output(&insert).await?;
+            if at == 1 {
+                test.flush("t")?;
+            }
+        }
+        for filter in ["", " WHERE ts >= '1980-01-01'"] {
+            let columns = |part| ["ts", "v", "d"].map(|column| (part, column));
+            for (part, column) in PARTS.iter().flat_map(columns) {
+                let key = part.replace("$t", column);
+                let query = |from: &str| {
+                    format!("SELECT {key} AS k, count(*), max(i) FROM {from}{filter} GROUP BY 1")
+                };
+                let (sql, plain) = (query("t"), query(PLAIN));
+                assert!(is_pushed(&test, &sql).await?, "{sql}");
+                assert!(!is_pushed(&test, &plain).await?, "{plain}");
+                let (mut rows, mut expected) = (test.rows(&sql).await?, test.rows(&plain).await?);
+                rows.sort();
+                expected.sort();
+                assert_eq!(rows, expected, "computed_key-1: {sql}");
+            }
+        }
+        Ok::<(), TestError>(())
+    });
+}
 
 #[test]
 fn groups_found_by_hash_are_those_of_the_rows() {

@@ -22,7 +22,8 @@ use tidegate_filter::grouping::{
 use tidegate_model::{ColumnType, SegmentId};
 
 use super::integers::from_integers;
-use super::key::{Key, KeyScratch, KeyZone, ZoneKey, cast_to, stored_column, zones_of};
+use super::key::{Key, KeyScratch, KeyZone, ZoneKey, cast_to};
+use super::stored::{stored_column, zones_of};
 use crate::error::Error;
 use crate::scan::ScanSource;
 use crate::scan::task::ZONE_ROWS;

@@ -17,8 +17,7 @@ use datafusion::physical_expr::expressions::{CastExpr, Column as ColumnExpr, Lit
 use datafusion::physical_expr::utils::{collect_columns, reassign_expr_columns};
 use datafusion::physical_expr::{PhysicalExpr, ScalarFunctionExpr};
 use tidegate_filter::aggregate::{ZoneRows, ZoneValues};
-use tidegate_model::layout::Zone;
-use tidegate_model::{Column, ColumnType, SegmentId, TimeUnit};
+use tidegate_model::{ColumnType, SegmentId, TimeUnit};
 use tidegate_storage::SymbolTable;
 use tidegate_storage::segment::arrow_type;
 
@@ -26,7 +25,9 @@ use crate::error::Error;
 use crate::functions::date_trunc::TruncUnit;
 use crate::functions::sample_bucket::{bucket_grid, bucket_stride};
 use crate::scan::ScanSource;
+use crate::scan::aggregate_pushdown::computed_key::{CellCache, CellZone, ComputedKey};
 use crate::scan::aggregate_pushdown::integers::{from_integers, integers_of};
+use crate::scan::aggregate_pushdown::stored::{stored_column, zones_of};
 use crate::types::bucket::{Grid, Stride};
 
 /// The maximal number of texts in the dictionaries of all segments together for a key: each is
@@ -58,6 +59,8 @@ enum Kind {
     Grid { grid: Grid, base: i128 },
     /// Other buckets of the designated timestamp.
     Bucket(Bucket),
+    /// Other expressions of a column.
+    Computed(ComputedKey),
 }
 
 /// Buckets of the designated timestamp.
@@ -114,15 +117,32 @@ impl Key {
             let Some((kind, domain)) = of_column(named.index(), source)? else { return Ok(None) };
             return Ok(Some(Key { column: column(named.index()), domain, kind, ty }));
         }
+        match Key::of_bucket(expr, &ty, source, column)? {
+            Some(key) => Ok(Some(key)),
+            None => Ok(ComputedKey::of(expr, source)?.map(|computed| {
+                let (column, domain) = (column(computed.column), computed.domain);
+                Key { column, domain, kind: Kind::Computed(computed), ty }
+            })),
+        }
+    }
+
+    /// Returns the key of an expression that is a bucket of the designated timestamp.
+    fn of_bucket(
+        expr: &Arc<dyn PhysicalExpr>,
+        ty: &DataType,
+        source: &ScanSource,
+        column: &mut impl FnMut(usize) -> usize,
+    ) -> Result<Option<Key>> {
         let Some((at, nanos)) = bucketed(expr) else { return Ok(None) };
         let snapshot = &source.read.snapshot;
         let Some(designated) = stored_column(at, source) else { return Ok(None) };
         let ColumnType::Timestamp(unit) = designated.ty else { return Ok(None) };
         // A decade of nanoseconds is a time of microseconds.
-        let is_time = ty == DataType::Date32 || ty == arrow_type(designated.ty);
+        let is_time = *ty == DataType::Date32 || *ty == arrow_type(designated.ty);
         if snapshot.schema.designated() != Some(designated.id) || !is_time {
             return Ok(None);
         }
+        let ty = ty.clone();
         let (least, greatest) = source.selected_times();
         if let Some(grid) = grid_of(expr) {
             let base = grid.index(least);
@@ -180,6 +200,12 @@ impl Key {
                     .ids(times, ids);
             }
             Kind::Bucket(bucket) => return self.bucket_ids(bucket, zone, scratch, ids),
+            Kind::Computed(computed) => {
+                let KeyScratch { integers, nulls, cells, .. } = scratch;
+                let zone = CellZone { values, rows, nulls };
+                let same = computed.ids(&zone, cells, &mut integers[..ids.len()], ids)?;
+                return Ok(same.map_or(ZoneKey::Each, ZoneKey::Same));
+            }
         }
         for &null in &scratch.nulls {
             ids[null as usize] = 0;
@@ -256,7 +282,11 @@ impl Key {
                     let text = values.text(code as u64).map_err(Error::Filter)?;
                     texts.lock().unwrap_or_else(PoisonError::into_inner).id(text)?
                 }
-                Kind::Integer { .. } | Kind::Boolean | Kind::Grid { .. } | Kind::Bucket(_) => 0,
+                Kind::Integer { .. }
+                | Kind::Boolean
+                | Kind::Grid { .. }
+                | Kind::Bucket(_)
+                | Kind::Computed(_) => 0,
             });
         }
         let ids = Arc::new(ids);
@@ -339,6 +369,7 @@ impl Key {
                 let known = bucket.ids.lock().unwrap_or_else(PoisonError::into_inner);
                 integers(&|id| known.starts[id - 1])
             }
+            Kind::Computed(computed) => computed.values(ids, &self.ty),
         }
     }
 }
@@ -352,6 +383,8 @@ pub(super) struct KeyScratch {
     bucket: Option<KnownBucket>,
     /// The bucket of the row before, of a grid.
     cell: GridCell,
+    /// The ids of the cells that were read, of an expression.
+    cells: CellCache,
 }
 
 /// A bucket of a grid, from its start to the start of the next one.
@@ -413,7 +446,8 @@ impl KeyScratch {
     /// Returns memory for zones of so many rows.
     pub(super) fn new(zone_rows: usize) -> KeyScratch {
         let (integers, nulls) = (vec![0; zone_rows], Vec::new());
-        KeyScratch { integers, nulls, bucket: None, cell: GridCell::default() }
+        let cells = CellCache::default();
+        KeyScratch { integers, nulls, bucket: None, cell: GridCell::default(), cells }
     }
 }
 
@@ -450,11 +484,6 @@ fn small(id: usize) -> Result<u32> {
 
 pub(super) fn cast_to(array: &ArrayRef, ty: &DataType) -> Result<ArrayRef> {
     if array.data_type() == ty { Ok(Arc::clone(array)) } else { Ok(cast(array, ty)?) }
-}
-
-/// Returns a column of a scan; `None` for the ids of rows, which are not stored.
-pub(super) fn stored_column(at: usize, source: &ScanSource) -> Option<&Column> {
-    source.read.snapshot.schema.columns().get(source.read.output[at])
 }
 
 /// Returns the kind and the domain of a plain column.
@@ -507,17 +536,6 @@ fn of_column(at: usize, source: &ScanSource) -> Result<Option<(Kind, usize)>> {
         | ColumnType::Uuid
         | ColumnType::Ipv4 => None,
     })
-}
-
-/// Returns the bounds of a column in the runs that are read, of those that have values.
-pub(super) fn zones_of(column: &Column, source: &ScanSource) -> Result<Vec<Zone>> {
-    let mut zones = Vec::new();
-    for run in source.selected.groups.iter().flat_map(|group| &group.runs) {
-        let reader = run.segment.reader().map_err(Error::Storage)?;
-        let footer = reader.footer().column(column.id);
-        zones.extend(footer.map(|footer| footer.bounds).filter(|zone| zone.has_value));
-    }
-    Ok(zones)
 }
 
 /// Returns the column that an expression puts into buckets, and their least width in nanoseconds.
