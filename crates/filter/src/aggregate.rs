@@ -1,4 +1,5 @@
-//! Aggregates over page frames: count, sum, min, max, first and last by group, without arrays.
+//! Aggregates over page frames: count, sum, min, max, first, last and the number of distinct values
+//! by group, without arrays.
 //!
 //! ```text
 //! ColumnSlice --ZoneValues--> values of one zone --Accumulator--> one state a group
@@ -17,9 +18,11 @@
 //!
 //! Not here: the selection of rows (`evaluate`), the key of a group (`query`).
 
+mod distinct;
 mod narrow;
 mod values;
 
+pub use distinct::ValueIds;
 pub use narrow::NarrowValues;
 pub use values::{ZoneRows, ZoneValues, float_of_key, key_of_float};
 
@@ -56,6 +59,11 @@ pub enum AggregateKind {
         /// True if rows without a value are skipped.
         ignores_nulls: bool,
     },
+    /// The number of distinct values, each of which has an id (`ValueIds`).
+    Distinct {
+        /// The words of the bitmap of a group.
+        words: usize,
+    },
 }
 
 impl AggregateKind {
@@ -68,7 +76,9 @@ impl AggregateKind {
     /// The integer state before the first row, if there is one.
     fn start(self) -> Option<i64> {
         match self {
-            AggregateKind::Count | AggregateKind::SumFloats => None,
+            AggregateKind::Count | AggregateKind::SumFloats | AggregateKind::Distinct { .. } => {
+                None
+            }
             AggregateKind::SumIntegers
             | AggregateKind::SumExact
             | AggregateKind::First { .. }
@@ -128,6 +138,8 @@ pub struct Accumulator {
     nulls: Vec<u64>,
     /// One more than the position of the value; 0 if there is none yet.
     positions: Vec<u64>,
+    /// The bitmaps of distinct values (`distinct`).
+    bits: Vec<u64>,
 }
 
 impl Accumulator {
@@ -135,6 +147,7 @@ impl Accumulator {
     #[must_use]
     pub fn new(kind: AggregateKind, groups: usize) -> Accumulator {
         let start = kind.start();
+        let words = if let AggregateKind::Distinct { words } = kind { words } else { 0 };
         Accumulator {
             kind,
             groups,
@@ -144,6 +157,7 @@ impl Accumulator {
             reach: 0,
             nulls: Vec::new(),
             positions: if kind.goes_by_position() { vec![0; groups] } else { Vec::new() },
+            bits: vec![0; groups * words],
         }
     }
 
@@ -162,6 +176,7 @@ impl Accumulator {
         if self.kind.goes_by_position() {
             self.positions.resize(groups, 0);
         }
+        self.bits.resize(groups * self.words(), 0);
     }
 
     /// The bytes that the states take.
@@ -170,7 +185,8 @@ impl Accumulator {
         let words = self.integers.capacity()
             + self.floats.capacity()
             + self.nulls.capacity()
-            + self.positions.capacity();
+            + self.positions.capacity()
+            + self.bits.capacity();
         words * size_of::<u64>() + self.carried.capacity() * size_of::<i128>()
     }
 
@@ -185,6 +201,7 @@ impl Accumulator {
             | AggregateKind::Min
             | AggregateKind::Max => 16,
             AggregateKind::First { .. } | AggregateKind::Last { .. } => 24,
+            AggregateKind::Distinct { words } => words * size_of::<u64>(),
         }
     }
 
@@ -373,6 +390,7 @@ impl Accumulator {
         }
         join(&mut self.nulls, &other.nulls, |a, b| a + b);
         join(&mut self.floats, &other.floats, |a, b| a + b);
+        join(&mut self.bits, &other.bits, |a, b| a | b);
         match self.kind {
             AggregateKind::Min => join(&mut self.integers, &other.integers, i64::min),
             AggregateKind::Max => join(&mut self.integers, &other.integers, i64::max),
@@ -420,6 +438,7 @@ impl Accumulator {
                 merge_into(integers, groups, &other.integers[from..], i64::wrapping_add);
             }
             AggregateKind::SumExact => self.merge_exact_groups(groups, other, from),
+            AggregateKind::Distinct { .. } => self.merge_ids(groups, other, from),
             AggregateKind::Count | AggregateKind::First { .. } | AggregateKind::Last { .. } => {}
         }
     }
@@ -467,6 +486,7 @@ impl Accumulator {
             reach: self.reach,
             nulls,
             positions: gathered(&self.positions, groups),
+            bits: self.gathered_bits(groups),
         }
     }
 
@@ -479,6 +499,7 @@ impl Accumulator {
         self.reach = 0;
         self.nulls.clear();
         self.positions.clear();
+        self.bits.clear();
     }
 
     /// The number of rows, of the `rows` of a group, that have a value.
@@ -617,7 +638,10 @@ mod tests {
     fn expected(kind: AggregateKind, values: &[Option<i64>]) -> Option<i64> {
         let mut there = values.iter().copied().flatten();
         match kind {
-            AggregateKind::Count | AggregateKind::SumFloats | AggregateKind::SumExact => None,
+            AggregateKind::Count
+            | AggregateKind::SumFloats
+            | AggregateKind::SumExact
+            | AggregateKind::Distinct { .. } => None,
             AggregateKind::SumIntegers => there.reduce(i64::wrapping_add),
             AggregateKind::Min => there.min(),
             AggregateKind::Max => there.max(),

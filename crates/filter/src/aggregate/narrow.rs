@@ -114,8 +114,10 @@ impl Accumulator {
             },
             AggregateKind::Min => fold(&mut self.integers, groups, values, i64::min),
             AggregateKind::Max => fold(&mut self.integers, groups, values, i64::max),
-            AggregateKind::First { .. } | AggregateKind::Last { .. } => {
-                panic!("{:?} goes by position", self.kind);
+            AggregateKind::First { .. }
+            | AggregateKind::Last { .. }
+            | AggregateKind::Distinct { .. } => {
+                panic!("{:?} goes by position or by id", self.kind);
             }
         }
     }

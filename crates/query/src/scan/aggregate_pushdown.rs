@@ -305,7 +305,9 @@ impl PushedAggregateExec {
             return None;
         }
         let output = at.checked_sub(self.plan.hash_keys().count())?;
-        let is_count = matches!(self.plan.outputs.get(output)?, Output::Rows | Output::Count(_));
+        let output_there = self.plan.outputs.get(output)?;
+        let is_count =
+            matches!(output_there, Output::Rows | Output::Count(_) | Output::Distinct(_));
         let top = Some(Top { output, ..top });
         let properties = properties_of(self.schema(), None, 1);
         let rows = OutputRows { top, ..self.rows };

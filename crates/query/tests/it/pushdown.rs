@@ -17,7 +17,7 @@ const QUERIES: usize = 40;
 /// The rows as DataFusion aggregates them.
 const PLAIN: &str = "(SELECT * FROM t LIMIT 1000000)";
 
-const AGGREGATES: [&str; 27] = [
+const AGGREGATES: [&str; 31] = [
     "count(*)",
     "count(n)",
     "count(x)",
@@ -45,6 +45,10 @@ const AGGREGATES: [&str; 27] = [
     "max(length(v))",
     "min(octet_length(v))",
     "count(length(v))",
+    "count(DISTINCT s)",
+    "count(DISTINCT n)",
+    "count(DISTINCT flag)",
+    "count(DISTINCT v)",
 ];
 const KEYS: [&str; 13] = [
     "s",
@@ -547,6 +551,39 @@ fn groups_of_long_texts_are_those_of_the_rows() {
                 let plan = test.rows(&format!("EXPLAIN {sql}")).await?.concat().concat();
                 assert!(plan.contains(", hash, "), "{plan}");
                 let (mut rows, mut expected) = (test.rows(sql).await?, test.rows(plain).await?);
+                rows.sort();
+                expected.sort();
+                assert_eq!(rows, expected, "{sql}");
+            }
+        }
+        Ok::<(), TestError>(())
+    });
+}
+
+#[test]
+fn distinct_values_beside_other_aggregates_are_those_of_the_rows() {
+    on_runtime(async {
+        let test = filled(&mut Random(5)).await?;
+        let grouped = [
+            "",
+            " GROUP BY s",
+            " GROUP BY flag, s",
+            " GROUP BY v",
+            " GROUP BY b, s",
+            " SAMPLE BY 6h",
+        ];
+        for distinct in ["s", "n", "flag", "u", "n % 3", "hour(ts)", "date_trunc('day', ts)"] {
+            for (by, filter) in grouped.iter().flat_map(|by| [(by, ""), (by, " WHERE n > 1000")]) {
+                let query = |from: &str| {
+                    format!(
+                        "SELECT count(*), count(DISTINCT {distinct}), count(DISTINCT n), \
+                         count(DISTINCT {distinct}) * 2, sum(n) FROM {from}{filter}{by}"
+                    )
+                };
+                let (sql, plain) = (query("t"), query(PLAIN));
+                assert!(is_pushed(&test, &sql).await?, "{sql}");
+                assert!(!is_pushed(&test, &plain).await?, "{plain}");
+                let (mut rows, mut expected) = (test.rows(&sql).await?, test.rows(&plain).await?);
                 rows.sort();
                 expected.sort();
                 assert_eq!(rows, expected, "{sql}");

@@ -128,6 +128,7 @@ pub(super) fn chosen(plan: &PushedAggregate, parts: &[Part], top: Top) -> Vec<Ve
         let rows = part.states.rows[group];
         let count = match output {
             Output::Count(fold) => part.states.folds[*fold].count(group, rows),
+            Output::Distinct(fold) => part.states.folds[*fold].distinct_count(group),
             Output::Rows
             | Output::Sum(_)
             | Output::Mean(_)

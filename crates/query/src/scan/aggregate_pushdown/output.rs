@@ -104,6 +104,10 @@ pub(super) fn values(
             let counts = each(*fold).map(|(of, slot, rows)| of.count(slot, rows).cast_signed());
             Ok(Arc::new(Int64Array::from_iter_values(counts)))
         }
+        Output::Distinct(fold) => {
+            let counts = each(*fold).map(|(of, slot, _)| of.distinct_count(slot).cast_signed());
+            Ok(Arc::new(Int64Array::from_iter_values(counts)))
+        }
         Output::Sum(fold) if *ty == DataType::Float64 => {
             let sums = each(*fold).map(|(of, slot, rows)| of.float(slot, rows));
             Ok(Arc::new(sums.collect::<Float64Array>()))

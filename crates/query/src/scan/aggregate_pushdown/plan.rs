@@ -33,6 +33,9 @@ const SLOTS_FREE: usize = 4_096;
 /// The values that a worker reads in about the time in which another thread is woken and has
 /// answered, some tens of microseconds.
 const VALUES_PER_WORKER: usize = 128 << 10;
+/// The words of the bitmaps of distinct values without a cost, and of a group that is found by hash.
+const WORDS_FREE: usize = 4_096;
+const HASH_WORDS_MAX: usize = 16;
 /// The maximal number of nodes of a key or an argument whose columns are replaced. Those that can
 /// be pushed down have few; others would double with each projection that uses a column twice.
 const REPLACED_NODES: usize = 256;
@@ -119,6 +122,8 @@ pub(super) struct PushedAggregate {
     pub(super) keys: Vec<Key>,
     /// The keys, if groups are found by hash; `None` in a plan template as well.
     hash_keys: Option<HashKeys>,
+    /// The values that are counted once each, by their ids as keys.
+    pub(super) distinct: Vec<Key>,
     /// The reads of columns, one for each column and way of reading.
     pub(super) reads: Vec<Read>,
     /// The aggregates in the output, behind the keys.
@@ -153,6 +158,8 @@ pub(super) enum How {
     Floats,
     /// The lengths of texts.
     Lengths(LengthUnit),
+    /// The ids of this key of `PushedAggregate::distinct`.
+    Ids(usize),
 }
 
 /// One aggregate in the output.
@@ -162,6 +169,8 @@ pub(super) enum Output {
     Rows,
     /// The number of values.
     Count(usize),
+    /// The number of distinct values.
+    Distinct(usize),
     /// A sum.
     Sum(usize),
     /// The sum of floats by their number.
@@ -212,8 +221,7 @@ impl PushedAggregate {
         if !is_plain || !fits {
             return Ok(None);
         }
-        let mut builder =
-            Builder { source: &source, columns: Vec::new(), reads: Vec::new(), folds: vec![] };
+        let mut builder = Builder::new(&source);
         let (mut keys, mut hash_keys) = (Vec::new(), None);
         match way {
             Way::Slots => {
@@ -233,10 +241,15 @@ impl PushedAggregate {
         }
         let mut outputs = Vec::new();
         for AggregateCall { function, arg } in &spec.calls {
-            let Some(output) = builder.output(function, arg) else { return Ok(None) };
+            let output = match function.is_distinct() {
+                true => builder.distinct(function, arg, way)?,
+                false => builder.output(function, arg),
+            };
+            let Some(output) = output else { return Ok(None) };
             outputs.push(output);
         }
-        let Builder { columns, reads, folds, .. } = builder;
+        let Builder { columns, reads, folds, distinct, .. } = builder;
+        let distinct = distinct.into_iter().map(|it| it.key).collect();
         let slots = match way {
             Way::Hash => Some(0),
             Way::Slots => keys
@@ -253,6 +266,7 @@ impl PushedAggregate {
             way,
             keys,
             hash_keys,
+            distinct,
             reads,
             outputs,
             folds,
@@ -273,6 +287,7 @@ impl PushedAggregate {
             way,
             keys: Vec::new(),
             hash_keys: None,
+            distinct: Vec::new(),
             reads: Vec::new(),
             outputs: Vec::new(),
             folds: Vec::new(),
@@ -328,13 +343,18 @@ fn slot_bytes(folds: &[AggregateKind]) -> usize {
     folds.iter().fold(8, |bytes, fold| bytes + Accumulator::group_bytes(*fold))
 }
 
-/// Returns true if the slots are few enough (aggregate_pushdown-1), and pay off for this number of
-/// rows.
+/// Returns true if the slots are few enough (aggregate_pushdown-1), and they and their bitmaps pay
+/// off for this number of rows.
 fn is_worth(slots: usize, folds: &[AggregateKind], source: &ScanSource) -> bool {
     let rows = usize::try_from(source.selected.counts.rows).unwrap_or(usize::MAX);
     let bytes = slots.checked_mul(slot_bytes(folds));
+    let words = folds.iter().map(|fold| match fold {
+        AggregateKind::Distinct { words } => *words,
+        _ => 0,
+    });
     bytes.is_some_and(|bytes| bytes <= SLOT_BYTES_MAX)
         && slots <= SLOTS_FREE.max(rows / ROWS_PER_SLOT)
+        && slots * words.sum::<usize>() <= WORDS_FREE.max(rows)
 }
 
 /// The input of an aggregate: a scan, or what projections make of its columns.
@@ -387,9 +407,27 @@ struct Builder<'a> {
     columns: Vec<Column>,
     reads: Vec<Read>,
     folds: Vec<AggregateKind>,
+    distinct: Vec<Distinct>,
+}
+
+/// An argument whose values are counted once each, and the fold of them.
+struct Distinct {
+    arg: Arc<dyn PhysicalExpr>,
+    key: Key,
+    fold: usize,
 }
 
 impl Builder<'_> {
+    fn new(source: &ScanSource) -> Builder<'_> {
+        Builder {
+            source,
+            columns: Vec::new(),
+            reads: Vec::new(),
+            folds: Vec::new(),
+            distinct: Vec::new(),
+        }
+    }
+
     /// Returns the place of a column of the scan among those that are read.
     fn column(&mut self, at: usize) -> usize {
         let column = &self.source.read.snapshot.schema.columns()[self.source.read.output[at]];
@@ -410,13 +448,49 @@ impl Builder<'_> {
         number
     }
 
+    /// Returns the number of distinct values of `arg`, which is over the scan's columns; `None` for
+    /// other aggregates, and if a bitmap of its values is too large.
+    fn distinct(
+        &mut self,
+        aggregate: &AggregateFunctionExpr,
+        arg: &Arc<dyn PhysicalExpr>,
+        way: Way,
+    ) -> Result<Option<Output>> {
+        let is_count = aggregate.fun().name() == "count"
+            && *aggregate.field().data_type() == DataType::Int64
+            && !aggregate.is_reversed()
+            && aggregate.order_bys().is_empty();
+        if !is_count {
+            return Ok(None);
+        }
+        if let Some(known) = self.distinct.iter().find(|known| known.arg.eq(arg)) {
+            return Ok(Some(Output::Distinct(known.fold)));
+        }
+        let source = self.source;
+        let Some(key) = Key::of(arg, source, &mut |at| self.column(at))? else {
+            return Ok(None);
+        };
+        let words = key.domain.div_ceil(64);
+        let words_max = match way {
+            Way::Slots => SLOT_BYTES_MAX / size_of::<u64>(),
+            Way::Hash => HASH_WORDS_MAX,
+        };
+        if words_max < words {
+            return Ok(None);
+        }
+        let how = How::Ids(self.distinct.len());
+        let fold = self.fold(key.column, how, AggregateKind::Distinct { words });
+        self.distinct.push(Distinct { arg: Arc::clone(arg), key, fold });
+        Ok(Some(Output::Distinct(fold)))
+    }
+
     /// Returns the output of an aggregate of `arg`, which is over the scan's columns.
     fn output(
         &mut self,
         aggregate: &AggregateFunctionExpr,
         arg: &Arc<dyn PhysicalExpr>,
     ) -> Option<Output> {
-        if aggregate.is_distinct() || aggregate.is_reversed() || !aggregate.order_bys().is_empty() {
+        if aggregate.is_reversed() || !aggregate.order_bys().is_empty() {
             return None;
         }
         let name = aggregate.fun().name();

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use datafusion::common::Result;
 use tidegate_filter::aggregate::{
-    AggregateKind, Batch, GroupIndices, Values, ZoneRows, ZoneValues, count_rows,
+    AggregateKind, Batch, GroupIndices, ValueIds, Values, ZoneRows, ZoneValues, count_rows,
 };
 use tidegate_filter::{NoSymbols, Selection};
 use tidegate_model::SegmentId;
@@ -16,7 +16,7 @@ use tidegate_model::types::Physical;
 use super::hash_key::{HashKeys, HashZone};
 use super::hash_memory::HashMemory;
 use super::hash_table::{HashTable, Run};
-use super::key::{KeyScratch, KeyZone, ZoneKey};
+use super::key::{Key, KeyScratch, KeyZone, ZoneKey};
 use super::plan::{How, PushedAggregate, Read};
 use super::states::States;
 use crate::error::Error;
@@ -92,6 +92,8 @@ struct Scratch {
     ids: Vec<u32>,
     /// One for each key (`key`).
     keys: Vec<KeyScratch>,
+    /// One for each of `PushedAggregate::distinct`.
+    distinct: Vec<KeyScratch>,
     nulls: Vec<u32>,
     integers: Vec<i64>,
     floats: Vec<f64>,
@@ -104,6 +106,7 @@ impl<'p> Worker<'p> {
             slots: vec![0; ZONE_ROWS],
             ids: vec![0; ZONE_ROWS],
             keys: plan.keys.iter().map(|_| KeyScratch::new(ZONE_ROWS)).collect(),
+            distinct: plan.distinct.iter().map(|_| KeyScratch::new(ZONE_ROWS)).collect(),
             nulls: Vec::new(),
             integers: vec![0; ZONE_ROWS],
             floats: vec![0.0; ZONE_ROWS],
@@ -222,8 +225,11 @@ impl<'p> Worker<'p> {
             let batch = Batch { groups: slots, rows, position };
             let whole = whole.filter(|_| count == all);
             for read in &plan.reads {
-                let zone = ReadZone { read, values: &columns[read.column], batch, whole };
+                let values = &columns[read.column];
+                let zone = ReadZone { read, values, segment, batch, whole };
                 let memory = Memory {
+                    ids: &mut scratch.ids[..count],
+                    distinct: &mut scratch.distinct,
                     nulls: &mut scratch.nulls,
                     integers: &mut scratch.integers[..count],
                     floats: &mut scratch.floats[..count],
@@ -270,6 +276,9 @@ fn slots(
 
 /// Memory for the values of a zone.
 struct Memory<'m> {
+    ids: &'m mut [u32],
+    /// One for each of `PushedAggregate::distinct`.
+    distinct: &'m mut [KeyScratch],
     nulls: &'m mut Vec<u32>,
     integers: &'m mut [i64],
     floats: &'m mut [f64],
@@ -279,6 +288,7 @@ struct Memory<'m> {
 struct ReadZone<'z> {
     read: &'z Read,
     values: &'z ZoneValues<'z>,
+    segment: SegmentId,
     batch: Batch<'z>,
     /// The number of the zone, if all of its rows are read.
     whole: Option<usize>,
@@ -291,8 +301,11 @@ fn fold_column(
     zone: &ReadZone<'_>,
     memory: Memory<'_>,
 ) -> Result<()> {
-    let ReadZone { read, values, batch, whole } = zone;
-    let Memory { nulls, integers, floats } = memory;
+    let ReadZone { read, values, batch, whole, .. } = zone;
+    if let How::Ids(at) = read.how {
+        return fold_ids(&plan.distinct[at], states, zone, &mut memory.distinct[at], memory.ids);
+    }
+    let Memory { nulls, integers, floats, .. } = memory;
     let ty = plan.columns[read.column].ty;
     let is_bound =
         |&fold: &usize| matches!(plan.folds[fold], AggregateKind::Min | AggregateKind::Max);
@@ -321,7 +334,7 @@ fn fold_column(
     let is_float = |&fold: &usize| plan.folds[fold] == AggregateKind::SumFloats;
     let as_floats = read.folds.iter().any(is_float);
     match read.how {
-        How::Nulls => {}
+        How::Nulls | How::Ids(_) => {}
         How::Lengths(unit) => {
             values.lengths(unit, batch.rows, integers).map_err(Error::Filter)?;
             if as_floats {
@@ -338,12 +351,31 @@ fn fold_column(
     }
     for &fold in &read.folds {
         let given = match read.how {
-            How::Nulls => Values::Unread,
+            How::Nulls | How::Ids(_) => Values::Unread,
             How::Floats => Values::Floats(floats),
             How::Lengths(_) if is_float(&fold) => Values::Floats(floats),
             How::Integers | How::Ordered | How::Lengths(_) => Values::Integers(integers),
         };
         states.folds[fold].add(batch, given, nulls);
+    }
+    Ok(())
+}
+
+/// Marks the ids of the values of a zone.
+fn fold_ids(
+    key: &Key,
+    states: &mut States,
+    zone: &ReadZone<'_>,
+    scratch: &mut KeyScratch,
+    ids: &mut [u32],
+) -> Result<()> {
+    let ReadZone { read, values, segment, batch, .. } = *zone;
+    let ids = match key.ids(&KeyZone { values, segment, rows: batch.rows }, scratch, ids)? {
+        ZoneKey::Same(id) => ValueIds::Same(id),
+        ZoneKey::Each => ValueIds::Each(ids),
+    };
+    for &fold in &read.folds {
+        states.folds[fold].add_ids(batch.groups, ids);
     }
     Ok(())
 }
