@@ -31,6 +31,7 @@ mod stored;
 mod computed_key;
 mod key;
 mod hash_key;
+mod calculated;
 mod plan;
 mod plain;
 mod states;

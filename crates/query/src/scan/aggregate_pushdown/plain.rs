@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use datafusion::common::Result;
 use datafusion::datasource::source::DataSourceExec;
-use datafusion::physical_expr::Partitioning;
 use datafusion::physical_expr::aggregate::AggregateFunctionExpr;
 use datafusion::physical_expr::projection::ProjectionExprs;
+use datafusion::physical_expr::{Partitioning, PhysicalExpr};
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::aggregates::{AggregateExec, AggregateMode, PhysicalGroupBy};
 use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
@@ -31,12 +31,14 @@ pub(super) struct PlainAggregate {
 pub(super) struct Step {
     group_by: PhysicalGroupBy,
     functions: Vec<Arc<AggregateFunctionExpr>>,
+    /// A FILTER for each of them.
+    filters: Vec<Option<Arc<dyn PhysicalExpr>>>,
 }
 
 impl Step {
     pub(super) fn of(plan: &AggregateExec) -> Step {
         let (group_by, functions) = (plan.group_expr().clone(), plan.aggr_expr().to_vec());
-        Step { group_by, functions }
+        Step { group_by, functions, filters: plan.filter_expr().to_vec() }
     }
 
     /// Returns its plan; the first step reads `input_of_all`.
@@ -47,14 +49,14 @@ impl Step {
         input_of_all: &Arc<dyn ExecutionPlan>,
     ) -> Result<AggregateExec> {
         let (group_by, functions) = (self.group_by.clone(), self.functions.clone());
-        let filters = vec![None; functions.len()];
+        let filters = self.filters.clone();
         let schema = input_of_all.schema();
         AggregateExec::try_new(mode, group_by, functions, filters, input, schema)
     }
 }
 
 impl PlainAggregate {
-    /// Returns the form of an aggregate without FILTER; `projections` are those below it, from the
+    /// Returns the form of an aggregate; `projections` are those below it, from the
     /// aggregate down.
     pub(super) fn of(
         last: &AggregateExec,

@@ -18,6 +18,7 @@ use tidegate_filter::aggregate::{Accumulator, AggregateKind};
 use tidegate_model::types::Physical;
 use tidegate_model::{Column, ColumnType};
 
+use super::calculated::{Calculated, CalculatedBuilder};
 use super::hash_key::HashKeys;
 use super::key::Key;
 use super::plain::PlainAggregate;
@@ -33,8 +34,9 @@ const SLOTS_FREE: usize = 4_096;
 /// The values that a worker reads in about the time in which another thread is woken and has
 /// answered, some tens of microseconds.
 const VALUES_PER_WORKER: usize = 128 << 10;
-/// The words of the bitmaps of distinct values without a cost, and of a group that is found by hash.
+/// The words of bitmaps of distinct values without a cost.
 const WORDS_FREE: usize = 4_096;
+/// The maximal number of words of the bitmap of a group that is found by hash.
 const HASH_WORDS_MAX: usize = 16;
 /// The maximal number of nodes of a key or an argument whose columns are replaced. Those that can
 /// be pushed down have few; others would double with each projection that uses a column twice.
@@ -61,11 +63,12 @@ pub(super) enum Way {
     Hash,
 }
 
-/// An aggregate function, and its argument.
+/// An aggregate function, its argument and its FILTER.
 #[derive(Debug)]
 struct AggregateCall {
     function: Arc<AggregateFunctionExpr>,
     arg: Arc<dyn PhysicalExpr>,
+    filter: Option<Arc<dyn PhysicalExpr>>,
 }
 
 impl AggregateSpec {
@@ -77,9 +80,7 @@ impl AggregateSpec {
         input: &Input<'_>,
     ) -> Result<Option<AggregateSpec>> {
         let is_plain = |it: &AggregateExec| {
-            it.filter_expr().iter().all(Option::is_none)
-                && it.limit_options().is_none()
-                && !it.group_expr().has_grouping_set()
+            it.limit_options().is_none() && !it.group_expr().has_grouping_set()
         };
         if !is_plain(last) || !is_plain(partial) {
             return Ok(None);
@@ -90,11 +91,18 @@ impl AggregateSpec {
             keys.push(key);
         }
         let mut calls = Vec::new();
-        for function in partial.aggr_expr() {
+        for (function, filter) in partial.aggr_expr().iter().zip(partial.filter_expr()) {
             let args = function.expressions();
             let [arg] = args.as_slice() else { return Ok(None) };
             let Some(arg) = input.over_scan(arg)? else { return Ok(None) };
-            calls.push(AggregateCall { function: Arc::clone(function), arg });
+            let filter = match filter {
+                None => None,
+                Some(filter) => match input.over_scan(filter)? {
+                    Some(filter) => Some(filter),
+                    None => return Ok(None),
+                },
+            };
+            calls.push(AggregateCall { function: Arc::clone(function), arg, filter });
         }
         let by = partial.group_expr().expr().iter().map(|(_, name)| name.as_str());
         let names = calls.iter().map(|call| call.function.name());
@@ -124,6 +132,8 @@ pub(super) struct PushedAggregate {
     hash_keys: Option<HashKeys>,
     /// The values that are counted once each, by their ids as keys.
     pub(super) distinct: Vec<Key>,
+    /// The arguments and FILTERs that are expressions.
+    pub(super) calculated: Calculated,
     /// The reads of columns, one for each column and way of reading.
     pub(super) reads: Vec<Read>,
     /// The aggregates in the output, behind the keys.
@@ -135,12 +145,14 @@ pub(super) struct PushedAggregate {
     pub(super) slots: usize,
 }
 
-/// A column read in one way, and the folds over it.
+/// A column or an expression read in one way, and the folds over it.
 #[derive(Debug)]
 pub(super) struct Read {
     /// The index in `PushedAggregate::columns`.
     pub(super) column: usize,
     pub(super) how: How,
+    /// The expression in `PushedAggregate::calculated` of which rows must make true.
+    pub(super) filter: Option<usize>,
     /// Indices in `PushedAggregate::folds`.
     pub(super) folds: Vec<usize>,
 }
@@ -148,6 +160,8 @@ pub(super) struct Read {
 /// The way in which values are read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum How {
+    /// All rows have a value.
+    Rows,
     /// Only NULL or not.
     Nulls,
     /// Integers of the same order: floats by keys, UBIGINT with its highest bit flipped.
@@ -160,6 +174,8 @@ pub(super) enum How {
     Lengths(LengthUnit),
     /// The ids of this key of `PushedAggregate::distinct`.
     Ids(usize),
+    /// The values of this expression in `PushedAggregate::calculated`.
+    Calculated(usize),
 }
 
 /// One aggregate in the output.
@@ -239,17 +255,10 @@ impl PushedAggregate {
                 }
             }
         }
-        let mut outputs = Vec::new();
-        for AggregateCall { function, arg } in &spec.calls {
-            let output = match function.is_distinct() {
-                true => builder.distinct(function, arg, way)?,
-                false => builder.output(function, arg),
-            };
-            let Some(output) = output else { return Ok(None) };
-            outputs.push(output);
-        }
-        let Builder { columns, reads, folds, distinct, .. } = builder;
+        let Some(outputs) = builder.outputs(spec, way)? else { return Ok(None) };
+        let Builder { columns, reads, folds, distinct, calculated, .. } = builder;
         let distinct = distinct.into_iter().map(|it| it.key).collect();
+        let calculated = calculated.finish(&source)?;
         let slots = match way {
             Way::Hash => Some(0),
             Way::Slots => keys
@@ -267,6 +276,7 @@ impl PushedAggregate {
             keys,
             hash_keys,
             distinct,
+            calculated,
             reads,
             outputs,
             folds,
@@ -288,6 +298,7 @@ impl PushedAggregate {
             keys: Vec::new(),
             hash_keys: None,
             distinct: Vec::new(),
+            calculated: Calculated::none(),
             reads: Vec::new(),
             outputs: Vec::new(),
             folds: Vec::new(),
@@ -408,6 +419,9 @@ struct Builder<'a> {
     reads: Vec<Read>,
     folds: Vec<AggregateKind>,
     distinct: Vec<Distinct>,
+    calculated: CalculatedBuilder,
+    /// The FILTER of the aggregate that is planned.
+    filter: Option<usize>,
 }
 
 /// An argument whose values are counted once each, and the fold of them.
@@ -425,7 +439,33 @@ impl Builder<'_> {
             reads: Vec::new(),
             folds: Vec::new(),
             distinct: Vec::new(),
+            calculated: CalculatedBuilder::default(),
+            filter: None,
         }
+    }
+
+    /// Returns the outputs of all aggregates; `None` if one of them has none.
+    fn outputs(&mut self, spec: &AggregateSpec, way: Way) -> Result<Option<Vec<Output>>> {
+        let mut outputs = Vec::new();
+        for AggregateCall { function, arg, filter } in &spec.calls {
+            self.filter = match filter {
+                None => None,
+                Some(filter) => match self.calculated.add(filter, self.source) {
+                    Some(filter) => Some(filter),
+                    None => return Ok(None),
+                },
+            };
+            let output = match function.is_distinct() {
+                true => self.distinct(function, arg, way)?,
+                false => self.output(function, arg),
+            };
+            let Some(output) = output else { return Ok(None) };
+            outputs.push(output);
+        }
+        for at in self.calculated.columns.clone() {
+            self.column(at);
+        }
+        Ok(Some(outputs))
     }
 
     /// Returns the place of a column of the scan among those that are read.
@@ -441,9 +481,12 @@ impl Builder<'_> {
     fn fold(&mut self, column: usize, how: How, fold: AggregateKind) -> usize {
         let number = self.folds.len();
         self.folds.push(fold);
-        match self.reads.iter_mut().find(|read| read.column == column && read.how == how) {
+        let filter = self.filter;
+        let is_same =
+            |read: &&mut Read| read.column == column && read.how == how && read.filter == filter;
+        match self.reads.iter_mut().find(is_same) {
             Some(read) => read.folds.push(number),
-            None => self.reads.push(Read { column, how, folds: vec![number] }),
+            None => self.reads.push(Read { column, how, filter, folds: vec![number] }),
         }
         number
     }
@@ -460,7 +503,7 @@ impl Builder<'_> {
             && *aggregate.field().data_type() == DataType::Int64
             && !aggregate.is_reversed()
             && aggregate.order_bys().is_empty();
-        if !is_count {
+        if !is_count || self.filter.is_some() {
             return Ok(None);
         }
         if let Some(known) = self.distinct.iter().find(|known| known.arg.eq(arg)) {
@@ -495,8 +538,25 @@ impl Builder<'_> {
         }
         let name = aggregate.fun().name();
         if let ("count", Some(literal)) = (name, arg.downcast_ref::<Literal>()) {
-            return (!literal.value().is_null()).then_some(Output::Rows);
+            let is_counted = !literal.value().is_null();
+            return is_counted.then(|| match self.filter {
+                None => Output::Rows,
+                Some(_) => Output::Count(self.fold(0, How::Rows, AggregateKind::Count)),
+            });
         }
+        match self.output_of_column(aggregate, arg) {
+            Some(output) => Some(output),
+            None => self.output_of_calculated(aggregate, arg),
+        }
+    }
+
+    /// Returns the output of an aggregate of a column, or of the lengths of its texts.
+    fn output_of_column(
+        &mut self,
+        aggregate: &AggregateFunctionExpr,
+        arg: &Arc<dyn PhysicalExpr>,
+    ) -> Option<Output> {
+        let name = aggregate.fun().name();
         let (arg, cast) = uncast(arg);
         let result = aggregate.field().data_type().clone();
         if let Some((at, unit)) = length_of(arg) {
@@ -533,6 +593,10 @@ impl Builder<'_> {
                     return None;
                 }
                 let ignores_nulls = aggregate.ignore_nulls();
+                // Rows that a FILTER rejects are like NULL.
+                if self.filter.is_some() && !ignores_nulls {
+                    return None;
+                }
                 let fold = if name == "first_value" {
                     AggregateKind::First { ignores_nulls }
                 } else {
@@ -542,6 +606,39 @@ impl Builder<'_> {
             }
             _ => None,
         }
+    }
+
+    /// Returns the output of an aggregate of an expression; `None` if it is not evaluated in the
+    /// scan.
+    fn output_of_calculated(
+        &mut self,
+        aggregate: &AggregateFunctionExpr,
+        arg: &Arc<dyn PhysicalExpr>,
+    ) -> Option<Output> {
+        let ty = arg.data_type(&self.source.read.schema).ok()?;
+        let is_float = ty == DataType::Float64;
+        // Those of 64 bits without a sign are no integers of the same order.
+        let is_integer = ty.is_integer() && ty != DataType::UInt64;
+        let (name, result) = (aggregate.fun().name(), aggregate.field().data_type().clone());
+        let kind = match name {
+            "count" if is_float || is_integer || ty == DataType::Boolean => AggregateKind::Count,
+            "sum" if ty == DataType::Int64 && result == ty => AggregateKind::SumIntegers,
+            "avg" if is_integer && result == DataType::Float64 => AggregateKind::SumExact,
+            "sum" | "avg" if is_float && result == ty => AggregateKind::SumFloats,
+            "min" if (is_float || is_integer) && result == ty => AggregateKind::Min,
+            "max" if (is_float || is_integer) && result == ty => AggregateKind::Max,
+            _ => return None,
+        };
+        let expr = self.calculated.add(arg, self.source)?;
+        let fold = self.fold(0, How::Calculated(expr), kind);
+        Some(match name {
+            "count" => Output::Count(fold),
+            "sum" => Output::Sum(fold),
+            "avg" if is_float => Output::Mean(fold),
+            "avg" => Output::ExactMean { fold, is_flipped: false },
+            _ if is_float => Output::Bound(fold, ColumnType::Float64),
+            _ => Output::Bound(fold, ColumnType::Int64),
+        })
     }
 
     /// Returns the output of an aggregate of the lengths of a column's texts.

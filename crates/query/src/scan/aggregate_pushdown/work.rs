@@ -4,6 +4,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use datafusion::arrow::array::ArrayRef;
 use datafusion::common::Result;
 use tidegate_filter::aggregate::{
     AggregateKind, Batch, GroupIndices, ValueIds, Values, ZoneRows, ZoneValues, count_rows,
@@ -13,6 +14,7 @@ use tidegate_model::SegmentId;
 use tidegate_model::layout::Zone;
 use tidegate_model::types::Physical;
 
+use super::calculated::{floats_of, integers_of, nulls_of, reject};
 use super::hash_key::{HashKeys, HashZone};
 use super::hash_memory::HashMemory;
 use super::hash_table::{HashTable, Run};
@@ -80,7 +82,7 @@ pub(super) struct Worker<'p> {
 #[derive(Clone, Copy)]
 struct FrameColumns<'f> {
     columns: &'f [ZoneValues<'f>],
-    segment: SegmentId,
+    task: &'f FrameRows,
     /// The position of its first row (aggregate-1).
     position: u64,
 }
@@ -166,8 +168,7 @@ impl<'p> Worker<'p> {
         let columns = columns.map(|(at, slice)| ZoneValues::new(at, slice, &NoSymbols));
         let columns =
             columns.collect::<tidegate_filter::Result<Vec<_>>>().map_err(Error::Filter)?;
-        let (segment, position) = (task.segment.meta.id, (number as u64) << 16);
-        let columns = FrameColumns { columns: &columns, segment, position };
+        let columns = FrameColumns { columns: &columns, task, position: (number as u64) << 16 };
         let mut list = std::mem::take(&mut self.scratch.list);
         for zone in task.rows.start / ZONE_ROWS..task.rows.end.div_ceil(ZONE_ROWS) {
             let all = zone * ZONE_ROWS..((zone + 1) * ZONE_ROWS).min(frame.rows());
@@ -197,7 +198,8 @@ impl<'p> Worker<'p> {
         whole: Option<usize>,
     ) -> Result<bool> {
         let Worker { plan, states, hashing, scratch, .. } = self;
-        let FrameColumns { columns, segment, position } = frame;
+        let FrameColumns { columns, task, position } = frame;
+        let segment = task.segment.meta.id;
         let (all, mut rest) = (rows.count(), rows);
         while 0 < rest.count() {
             let mut count = rest.count();
@@ -222,11 +224,14 @@ impl<'p> Worker<'p> {
                 None => GroupIndices::Each(&scratch.slots[..count]),
             };
             count_rows(&mut states.rows, slots, count);
+            let symbols = &plan.source.read.snapshot.symbols;
+            let calculated = plan.calculated.evaluate(task, rows, symbols)?;
             let batch = Batch { groups: slots, rows, position };
             let whole = whole.filter(|_| count == all);
             for read in &plan.reads {
                 let values = &columns[read.column];
-                let zone = ReadZone { read, values, segment, batch, whole };
+                let calculated = calculated.as_slice();
+                let zone = ReadZone { read, values, calculated, segment, batch, whole };
                 let memory = Memory {
                     ids: &mut scratch.ids[..count],
                     distinct: &mut scratch.distinct,
@@ -288,6 +293,8 @@ struct Memory<'m> {
 struct ReadZone<'z> {
     read: &'z Read,
     values: &'z ZoneValues<'z>,
+    /// Those of `PushedAggregate::calculated`.
+    calculated: &'z [ArrayRef],
     segment: SegmentId,
     batch: Batch<'z>,
     /// The number of the zone, if all of its rows are read.
@@ -305,12 +312,14 @@ fn fold_column(
     if let How::Ids(at) = read.how {
         return fold_ids(&plan.distinct[at], states, zone, &mut memory.distinct[at], memory.ids);
     }
-    let Memory { nulls, integers, floats, .. } = memory;
     let ty = plan.columns[read.column].ty;
     let is_bound =
         |&fold: &usize| matches!(plan.folds[fold], AggregateKind::Min | AggregateKind::Max);
+    let is_stored = matches!(read.how, How::Floats | How::Integers | How::Ordered);
+    let is_plain = is_stored && read.filter.is_none();
     if let (GroupIndices::Same(slot), &Some(zone), Physical::Signed(_)) =
         (batch.groups, whole, ty.physical())
+        && is_plain
         && read.folds.iter().all(is_bound)
         && let Some(Zone { has_value: true, min, max, .. }) = values.bounds(zone)
     {
@@ -320,7 +329,7 @@ fn fold_column(
         }
         return Ok(());
     }
-    if matches!(read.how, How::Floats | How::Integers | How::Ordered)
+    if is_plain
         && !read.folds.iter().any(|&fold| plan.folds[fold].goes_by_position())
         && let Some(narrow) = values.narrow(batch.rows)
     {
@@ -329,34 +338,75 @@ fn fold_column(
         }
         return Ok(());
     }
-    values.nulls(batch.rows, nulls);
-    // Lengths are summed as floats if their sum is one.
-    let is_float = |&fold: &usize| plan.folds[fold] == AggregateKind::SumFloats;
-    let as_floats = read.folds.iter().any(is_float);
+    let Memory { nulls, integers, floats, .. } = memory;
+    read_values(plan, zone, integers, floats)?;
+    read_nulls(zone, nulls)?;
+    for &fold in &read.folds {
+        let is_float = plan.folds[fold] == AggregateKind::SumFloats;
+        let given = match read.how {
+            How::Rows | How::Nulls | How::Ids(_) => Values::Unread,
+            How::Floats => Values::Floats(floats),
+            How::Lengths(_) | How::Calculated(_) if is_float => Values::Floats(floats),
+            How::Integers | How::Ordered | How::Lengths(_) | How::Calculated(_) => {
+                Values::Integers(integers)
+            }
+        };
+        states.folds[fold].add(batch, given, nulls);
+    }
+    Ok(())
+}
+
+/// Reads the rows of a zone that have no value for an aggregate.
+fn read_nulls(zone: &ReadZone<'_>, nulls: &mut Vec<u32>) -> Result<()> {
+    let ReadZone { read, values, calculated, batch, .. } = zone;
     match read.how {
-        How::Nulls | How::Ids(_) => {}
+        How::Rows => nulls.clear(),
+        How::Calculated(at) => nulls_of(&calculated[at], nulls),
+        _ => values.nulls(batch.rows, nulls),
+    }
+    match read.filter {
+        None => Ok(()),
+        Some(filter) => reject(&calculated[filter], nulls),
+    }
+}
+
+/// Reads the values of a zone, as floats if one of the folds is a sum of them.
+fn read_values(
+    plan: &PushedAggregate,
+    zone: &ReadZone<'_>,
+    integers: &mut [i64],
+    floats: &mut [f64],
+) -> Result<()> {
+    let ReadZone { read, values, calculated, batch, .. } = zone;
+    let has = |kind: AggregateKind| read.folds.iter().any(|&fold| plan.folds[fold] == kind);
+    match read.how {
+        How::Rows | How::Nulls | How::Ids(_) => {}
         How::Lengths(unit) => {
             values.lengths(unit, batch.rows, integers).map_err(Error::Filter)?;
-            if as_floats {
+            // Lengths are summed as floats if their sum is one.
+            if has(AggregateKind::SumFloats) {
                 floats.iter_mut().zip(&*integers).for_each(|(to, from)| *to = *from as f64);
             }
         }
         How::Floats => values.floats(batch.rows, floats).map_err(Error::Filter)?,
         How::Integers | How::Ordered => {
             values.integers(batch.rows, integers).map_err(Error::Filter)?;
+            let ty = plan.columns[read.column].ty;
             if read.how == How::Ordered && ty.physical() == Physical::Unsigned(8) {
                 integers.iter_mut().for_each(|integer| *integer ^= i64::MIN);
             }
         }
-    }
-    for &fold in &read.folds {
-        let given = match read.how {
-            How::Nulls | How::Ids(_) => Values::Unread,
-            How::Floats => Values::Floats(floats),
-            How::Lengths(_) if is_float(&fold) => Values::Floats(floats),
-            How::Integers | How::Ordered | How::Lengths(_) => Values::Integers(integers),
-        };
-        states.folds[fold].add(batch, given, nulls);
+        How::Calculated(at) => {
+            if has(AggregateKind::SumFloats) {
+                floats_of(&calculated[at], floats)?;
+            }
+            let is_integer = |&fold: &usize| {
+                !matches!(plan.folds[fold], AggregateKind::Count | AggregateKind::SumFloats)
+            };
+            if read.folds.iter().any(is_integer) {
+                integers_of(&calculated[at], integers)?;
+            }
+        }
     }
     Ok(())
 }
