@@ -592,7 +592,7 @@ fn distinct_values_beside_other_aggregates_are_those_of_the_rows() {
 }
 
 /// Aggregates of expressions, and aggregates with FILTER.
-const CALCULATED: [&str; 25] = [
+const CALCULATED: [&str; 27] = [
     "sum(CASE WHEN n > 2 THEN 1 ELSE 0 END)",
     "sum(CASE WHEN s = 's1' THEN b END)",
     "sum(CASE WHEN x > 0 THEN x ELSE 0 END)",
@@ -618,6 +618,8 @@ const CALCULATED: [&str; 25] = [
     "sum(n * 2) FILTER (WHERE x = x)",
     "max(n * 2) FILTER (WHERE n <> 0 AND b > 2)",
     "sum(length(s)) FILTER (WHERE flag)",
+    "count(DISTINCT n) FILTER (WHERE x > 0)",
+    "count(DISTINCT s) FILTER (WHERE n > 2 AND x < 5)",
 ];
 
 /// calculated-1: expressions are evaluated in the scan as they are above it.

@@ -424,9 +424,10 @@ struct Builder<'a> {
     filter: Option<usize>,
 }
 
-/// An argument whose values are counted once each, and the fold of them.
+/// An argument whose values are counted once each, and the fold of those that pass a FILTER.
 struct Distinct {
     arg: Arc<dyn PhysicalExpr>,
+    filter: Option<usize>,
     key: Key,
     fold: usize,
 }
@@ -503,13 +504,14 @@ impl Builder<'_> {
             && *aggregate.field().data_type() == DataType::Int64
             && !aggregate.is_reversed()
             && aggregate.order_bys().is_empty();
-        if !is_count || self.filter.is_some() {
+        if !is_count {
             return Ok(None);
         }
-        if let Some(known) = self.distinct.iter().find(|known| known.arg.eq(arg)) {
+        let (source, filter) = (self.source, self.filter);
+        let is_same = |known: &&Distinct| known.arg.eq(arg) && known.filter == filter;
+        if let Some(known) = self.distinct.iter().find(is_same) {
             return Ok(Some(Output::Distinct(known.fold)));
         }
-        let source = self.source;
         let Some(key) = Key::of(arg, source, &mut |at| self.column(at))? else {
             return Ok(None);
         };
@@ -523,7 +525,7 @@ impl Builder<'_> {
         }
         let how = How::Ids(self.distinct.len());
         let fold = self.fold(key.column, how, AggregateKind::Distinct { words });
-        self.distinct.push(Distinct { arg: Arc::clone(arg), key, fold });
+        self.distinct.push(Distinct { arg: Arc::clone(arg), filter, key, fold });
         Ok(Some(Output::Distinct(fold)))
     }
 

@@ -419,10 +419,21 @@ fn fold_ids(
     scratch: &mut KeyScratch,
     ids: &mut [u32],
 ) -> Result<()> {
-    let ReadZone { read, values, segment, batch, .. } = *zone;
-    let ids = match key.ids(&KeyZone { values, segment, rows: batch.rows }, scratch, ids)? {
-        ZoneKey::Same(id) => ValueIds::Same(id),
-        ZoneKey::Each => ValueIds::Each(ids),
+    let ReadZone { read, values, calculated, segment, batch, .. } = *zone;
+    let found = key.ids(&KeyZone { values, segment, rows: batch.rows }, scratch, ids)?;
+    let ids = match (found, read.filter) {
+        (ZoneKey::Same(id), None) => ValueIds::Same(id),
+        (ZoneKey::Each, None) => ValueIds::Each(ids),
+        (found, Some(filter)) => {
+            if let ZoneKey::Same(id) = found {
+                ids.fill(id);
+            }
+            // The id of NULL, which is not counted (distinct-1).
+            let mut rejected = Vec::new();
+            reject(&calculated[filter], &mut rejected)?;
+            rejected.iter().for_each(|&row| ids[row as usize] = 0);
+            ValueIds::Each(ids)
+        }
     };
     for &fold in &read.folds {
         states.folds[fold].add_ids(batch.groups, ids);
