@@ -335,7 +335,10 @@ fn dependence(
         return of_column(column.index(), source);
     }
     if let Some((time, part)) = time_part(expr) {
-        return of_part(time, part, source);
+        let found = of_part(time, part, source)?;
+        if let Dependence::Cells(_) = found {
+            return Ok(found);
+        }
     }
     let children = expr.children();
     if expr.is_volatile_node() || children.is_empty() {

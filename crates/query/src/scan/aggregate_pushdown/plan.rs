@@ -151,7 +151,7 @@ pub(super) struct Read {
     /// The index in `PushedAggregate::columns`.
     pub(super) column: usize,
     pub(super) how: How,
-    /// The expression in `PushedAggregate::calculated` of which rows must make true.
+    /// The expression in `PushedAggregate::calculated` that must be true of a row.
     pub(super) filter: Option<usize>,
     /// Indices in `PushedAggregate::folds`.
     pub(super) folds: Vec<usize>,
