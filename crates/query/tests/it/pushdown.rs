@@ -375,7 +375,10 @@ fn parts_of_times_are_those_of_the_rows() {
                 format!("SELECT {key} AS k, count(*), max(i) FROM {from}{filter} GROUP BY 1")
             };
             let (sql, plain) = (query("t"), query(PLAIN));
-            assert!(is_pushed(&test, &sql).await?, "{sql}");
+            // 14,000 years have too many days for an expression of which more is not known.
+            let has_many_cells =
+                part.starts_with("coalesce") && (filter.is_empty() || column != "ts");
+            assert!(is_pushed(&test, &sql).await? || has_many_cells, "{sql}");
             let (mut rows, mut expected) = (test.rows(&sql).await?, test.rows(&plain).await?);
             rows.sort();
             expected.sort();

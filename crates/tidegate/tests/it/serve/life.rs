@@ -176,8 +176,11 @@ fn a_server_that_cannot_begin_its_threads_ends() {
     });
     let mut log = String::new();
     server.stderr.take().unwrap().read_to_string(&mut log).unwrap();
-    assert_eq!(status.and_then(|it| it.code()), Some(1), "{log}");
-    assert!(!log.contains("internal error"), "{log}");
-    let names_the_limit = log.contains("thread") && log.contains("(os error");
-    assert!(names_the_limit, "{log}");
+    // The C library ends the process if a thread has no memory for the list of what it frees.
+    if !log.contains("Fatal glibc error: failed to register TLS destructor: out of memory") {
+        assert_eq!(status.and_then(|it| it.code()), Some(1), "{log}");
+        assert!(!log.contains("internal error"), "{log}");
+        let names_the_limit = log.contains("thread") && log.contains("(os error");
+        assert!(names_the_limit, "{log}");
+    }
 }
