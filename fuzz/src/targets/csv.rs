@@ -45,8 +45,8 @@ pub(crate) fn check(bytes: &[u8]) {
         world.check_sound("csv");
         return;
     }
-    if text.contains(&0) {
-        // A bad cell, or a file that is not text: the plain reader cannot tell which.
+    if text.contains(&0) || [b"\xFF\xFE", b"\xFE\xFF"].iter().any(|it| text.starts_with(*it)) {
+        // A bad cell, or a file that is not text, or UTF-16: the plain reader cannot tell which.
         world.check_sound("csv");
         return;
     }
