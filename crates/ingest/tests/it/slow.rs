@@ -97,18 +97,22 @@ pub(crate) fn float32(text: &[u8]) -> Result<f32, CellError> {
 pub(crate) fn decimal(text: &[u8], precision: u8, scale: u8) -> Result<i128, CellError> {
     let text = ascii(text).ok_or(CellError::NotADecimal)?.to_lowercase();
     let (mantissa, exponent) = text.split_once('e').unwrap_or((&text, "0"));
-    let exponent = integer_text(exponent).ok_or(CellError::NotADecimal)?.clamp(-500, 500);
+    let exponent = integer_text(exponent).ok_or(CellError::NotADecimal)?;
     let unsigned = mantissa.strip_prefix(['+', '-']).unwrap_or(mantissa);
     let (whole, fraction) = unsigned.split_once('.').unwrap_or((unsigned, ""));
     let digits = format!("{whole}{fraction}");
     if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
         return Err(CellError::NotADecimal);
     }
+    // A larger exponent moves the point out of all digits, too.
+    let room = digits.len() + 50;
+    let length = |length: usize| i128::try_from(length).expect("a length");
+    let exponent = exponent.clamp(-length(room), length(room));
     // All digits, the point `point` places from the left, moved by exponent and scale.
-    let zeros = "0".repeat(600);
+    let zeros = "0".repeat(2 * room);
     let padded = format!("{zeros}{digits}{zeros}");
-    let point = 600 + i128::try_from(whole.len()).expect("a length") + exponent + i128::from(scale);
-    let point = usize::try_from(point).expect("600 is more than 500");
+    let point = length(zeros.len() + whole.len()) + exponent + i128::from(scale);
+    let point = usize::try_from(point).expect("the zeros are more than the exponent");
     let kept = padded[..point].trim_start_matches('0');
     if kept.len() > 38 {
         return Err(CellError::OutOfRange);
