@@ -5,14 +5,17 @@
 //!   texts has a hash table of 32 KiB, which it does not count.
 //! - shared_set-2. States are those of DataFusion's function, a list of the values of each group:
 //!   its accumulator of a single group can read them.
+//! - shared_set-3. Rows and lists are in such a set without GROUP BY, too: DataFusion's accumulator
+//!   keeps each as a part of its batch, and counts the whole batch for each.
 //! - Values are equal as in GROUP BY. NULL is no value.
 //! - Groups that leave one part after the other, without new rows in between, are sorted once.
 //!
 //! Not here: integers, for which DataFusion's function has such a set, and plans with only one
 //! DISTINCT, which the optimizer makes a group of groups.
 
+use std::fmt;
 use std::iter::repeat_n;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use datafusion::arrow::array::{
     Array, ArrayRef, AsArray, BooleanArray, Int64Array, ListArray, UInt64Array, new_empty_array,
@@ -60,7 +63,6 @@ impl AggregateUDFImpl for SharedCount {
         fn return_field(&self, args: &[FieldRef]) -> Result<FieldRef>;
         fn is_nullable(&self) -> bool;
         fn coerce_types(&self, args: &[DataType]) -> Result<Vec<DataType>>;
-        fn accumulator(&self, args: AccumulatorArgs<'_>) -> Result<Box<dyn Accumulator>>;
         fn create_sliding_accumulator(
             &self,
             args: AccumulatorArgs<'_>,
@@ -70,6 +72,14 @@ impl AggregateUDFImpl for SharedCount {
         fn simplify(&self) -> Option<AggregateFunctionSimplification>;
         fn value_from_stats(&self, args: &StatisticsArgs<'_>) -> Option<ScalarValue>;
         fn default_value(&self, ty: &DataType) -> Result<ScalarValue>;
+    }
+
+    /// shared_set-3.
+    fn accumulator(&self, args: AccumulatorArgs<'_>) -> Result<Box<dyn Accumulator>> {
+        match set_type(&args).filter(DataType::is_nested) {
+            Some(ty) => Ok(Box::new(OneGroup::new(ty)?)),
+            None => self.inner.accumulator(args),
+        }
     }
 
     fn groups_accumulator_supported(&self, args: AccumulatorArgs<'_>) -> bool {
@@ -144,6 +154,12 @@ struct Sorted {
     group: usize,
     /// Its first value.
     value: usize,
+}
+
+impl fmt::Debug for SharedSet {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SharedSet").field("ty", &self.ty).finish_non_exhaustive()
+    }
 }
 
 fn empty_pairs(schema: &SchemaRef) -> Result<Box<dyn GroupValues>> {
@@ -370,6 +386,56 @@ impl GroupsAccumulator for SharedSet {
             + self.pairs.size()
             + self.numbers.capacity() * size_of::<usize>()
             + self.leaving.as_ref().map_or(0, Sorted::size)
+    }
+}
+
+/// The accumulator of a count without groups (shared_set-3).
+#[derive(Debug)]
+struct OneGroup {
+    /// Behind a lock only because accumulators are shared among threads by their type.
+    set: Mutex<SharedSet>,
+    /// The group of each row.
+    zeros: Vec<usize>,
+}
+
+impl OneGroup {
+    fn new(ty: DataType) -> Result<OneGroup> {
+        Ok(OneGroup { set: Mutex::new(SharedSet::new(ty)?), zeros: Vec::new() })
+    }
+
+    /// Returns the set, and the group of each of so many rows.
+    fn set(&mut self, rows: usize) -> (&mut SharedSet, &[usize]) {
+        self.zeros.clear();
+        self.zeros.resize(rows, 0);
+        let set = self.set.get_mut().unwrap_or_else(PoisonError::into_inner);
+        set.groups = 1;
+        (set, &self.zeros)
+    }
+}
+
+impl Accumulator for OneGroup {
+    fn update_batch(&mut self, values: &[ArrayRef]) -> Result<()> {
+        let (set, groups) = self.set(values[0].len());
+        set.update_batch(values, groups, None, 1)
+    }
+
+    fn merge_batch(&mut self, states: &[ArrayRef]) -> Result<()> {
+        let (set, groups) = self.set(states[0].len());
+        set.merge_batch(states, groups, 1)
+    }
+
+    fn state(&mut self) -> Result<Vec<ScalarValue>> {
+        let lists = self.set(0).0.state(EmitTo::All)?;
+        lists.iter().map(|list| ScalarValue::try_from_array(list, 0)).collect()
+    }
+
+    fn evaluate(&mut self) -> Result<ScalarValue> {
+        ScalarValue::try_from_array(&self.set(0).0.evaluate(EmitTo::All)?, 0)
+    }
+
+    fn size(&self) -> usize {
+        let set = self.set.lock().unwrap_or_else(PoisonError::into_inner);
+        set.size() + self.zeros.capacity() * size_of::<usize>()
     }
 }
 
