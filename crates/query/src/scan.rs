@@ -26,6 +26,7 @@ mod aggregate_pushdown;
 
 pub(crate) use aggregate_pushdown::AggregatePushdown;
 pub(crate) use dynamic::is_dynamic;
+pub(crate) use read::text_memory::compacted;
 pub(crate) use read::{place_of, reversed};
 pub(crate) use task::ScanOrder;
 

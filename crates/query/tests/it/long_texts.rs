@@ -2,6 +2,7 @@
 //! than their memory.
 
 use datafusion::arrow::array::{AsArray, RecordBatch};
+use datafusion::arrow::buffer::Buffer;
 use futures::TryStreamExt;
 use tidegate_model::ByteCount;
 use tidegate_query::{Answer, Condition, EngineOptions};
@@ -32,13 +33,17 @@ async fn table() -> Result<TestDatabase, TestError> {
     Ok(test)
 }
 
-/// Checks the number of rows, and that no batch has texts of more bytes.
-async fn check(test: &TestDatabase, sql: &str, rows: usize, most: u64) -> Result<(), TestError> {
+async fn batches(test: &TestDatabase, sql: &str) -> Result<Vec<RecordBatch>, TestError> {
     let Answer::Rows { stream, .. } = test.engine().execute_with(sql, &test.options()).await?
     else {
         panic!("{sql}: no rows");
     };
-    let batches: Vec<RecordBatch> = stream.try_collect().await?;
+    Ok(stream.try_collect().await?)
+}
+
+/// Checks the number of rows, and that no batch has texts of more bytes.
+async fn check(test: &TestDatabase, sql: &str, rows: usize, most: u64) -> Result<(), TestError> {
+    let batches = batches(test, sql).await?;
     assert_eq!(batches.iter().map(RecordBatch::num_rows).sum::<usize>(), rows, "{sql}");
     let bytes = |batch: &RecordBatch| -> u64 {
         let texts = batch.column_by_name("s").expect("it is asked for");
@@ -114,6 +119,31 @@ fn statements_read_more_long_texts_than_they_have_memory_for() {
         let error = test.output(sql).await.expect_err("a text is larger than the memory");
         assert_eq!(error.condition(), Condition::OutOfMemory, "text_memory-2: {error}");
         assert!(error.to_string().contains("ScannedTexts"), "text_memory-2: {error}");
+        Ok::<(), TestError>(())
+    });
+}
+
+/// The rows of a join held all texts of its inputs, and operators above counted them.
+#[test]
+fn few_rows_of_a_join_leave_the_texts_of_others() {
+    on_runtime(async {
+        let test = table().await?;
+        test.flush("t")?;
+        let groups = "SELECT max(n) AS m FROM t GROUP BY n / 5";
+        for sql in [
+            format!("SELECT s FROM t WHERE n IN ({groups})"),
+            format!("SELECT s FROM t JOIN ({groups}) AS q ON n = m"),
+            format!("SELECT s FROM t JOIN ({groups}) AS q ON n - m = 0 * length(s)"),
+        ] {
+            let batches = batches(&test, &sql).await?;
+            assert_eq!(batches.iter().map(RecordBatch::num_rows).sum::<usize>(), 13, "{sql}");
+            for batch in batches {
+                let texts = batch.column(0).as_string_view();
+                let held = texts.data_buffers().iter().map(Buffer::len).sum::<usize>();
+                let used = texts.total_buffer_bytes_used();
+                assert!(held <= 2 * used, "wide_joins-2: {sql}: {used} of {held}");
+            }
+        }
         Ok::<(), TestError>(())
     });
 }
