@@ -119,6 +119,7 @@ impl Engine {
                 Err(Error::Storage(
                     StorageError::ColumnsChanged { .. }
                     | StorageError::ColumnAdded { .. }
+                    | StorageError::ColumnDropped { .. }
                     | StorageError::SchemaChanged { .. }
                     | StorageError::TablesChanged { .. },
                 )) if attempt < ATTEMPTS && !begun.caller.session.is_in_transaction() => {}
@@ -217,7 +218,8 @@ impl Engine {
         Ok(done.answer())
     }
 
-    /// Drops new columns again if their rows could not be filled.
+    /// Drops new columns again if their rows could not be filled, unless another session has
+    /// dropped one of them.
     async fn drop_if_unfilled(
         &self,
         filled: Result<()>,
@@ -225,7 +227,8 @@ impl Engine {
         names: &[String],
         begun: &Begun,
     ) -> Result<()> {
-        if filled.is_err() {
+        let is_dropped = matches!(filled, Err(Error::Storage(StorageError::ColumnDropped { .. })));
+        if filled.is_err() && !is_dropped {
             for name in names {
                 let drop = format!("ALTER TABLE {table} DROP COLUMN {name}");
                 let statement = parse_statement(&drop)?;
