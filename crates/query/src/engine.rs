@@ -62,7 +62,7 @@ use crate::plan::{
     CachedQuery, LENGTH_TYPE, NestedLiteralPlanner, OperatorPlanner, Parameter, ParameterTypes,
     PartPlanner, PlanCache, PlannedQuery, analyzer_rules, describe_query, described_with,
     locate_running, optimizer_rules, parameter_count, physical_rules, plan_cached, plan_query,
-    untyped_parameters, with_few_rows_in_joins,
+    untyped_parameters, with_few_wide_rows,
 };
 use crate::position::Position;
 use crate::running_queries::{Listing, RunningQueries};
@@ -538,7 +538,7 @@ impl Engine {
         begun.caller.session.note_reads(std::mem::take(&mut planned.reads));
         let Begun { stop, listing, .. } = begun;
         let before = thread_heap_bytes();
-        let narrowed = with_few_rows_in_joins(Arc::clone(&planned.plan))?;
+        let narrowed = with_few_wide_rows(Arc::clone(&planned.plan))?;
         planned.plan = with_cancel_checks(narrowed, &stop)?;
         let checks = thread_heap_bytes().wrapping_sub(before);
         listing.charge_plan(usize::try_from(bytes.wrapping_add(checks)).unwrap_or(0))?;
@@ -628,7 +628,7 @@ impl Engine {
         let PlannedQuery { plan, reads, .. } = query;
         let text = if how.analyze {
             begun.caller.session.note_reads(reads);
-            let plan = with_cancel_checks(with_few_rows_in_joins(plan)?, &begun.stop)?;
+            let plan = with_cancel_checks(with_few_wide_rows(plan)?, &begun.stop)?;
             begun.listing.runs(&plan);
             let mut stream = run(Arc::clone(&plan), context, &begun.stop, Reader::Writer, None)?;
             while let Some(batch) = stream.next().await {

@@ -67,7 +67,7 @@ mod rows;
 mod defaults;
 mod returning;
 mod stoppable;
-mod wide_joins;
+mod wide_rows;
 mod wrapped_rule;
 mod own_rules;
 pub(crate) mod series;
@@ -138,7 +138,7 @@ pub(crate) use rows::{PlannedRows, Planning};
 pub(crate) use stoppable::{analyzer_rules, optimizer_rules, physical_rules};
 pub(crate) use subscripts::PartPlanner;
 pub(crate) use views::{NewView, ViewPlan, plan_view};
-pub(crate) use wide_joins::with_few_rows_in_joins;
+pub(crate) use wide_rows::with_few_wide_rows;
 
 /// The name of the table that a statement changes, in the query for its rows. No other table can
 /// have it, and a query that names it does not find it.

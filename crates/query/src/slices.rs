@@ -5,7 +5,7 @@
 //! - slices-1. A projection whose values would be more than `SLICE_BYTES` makes them for a part of
 //!   the rows at a time; the values of one row have the limit of the account (account-2).
 //! - Filters, and what divides rows among streams, gather no more than a few wide rows (filter-1,
-//!   repartition-1). Not here: the joins that do so (`plan::wide_joins`).
+//!   repartition-1). Not here: the joins, sorts and aggregates that do so (`plan::wide_rows`).
 //!
 //! Users see nothing of it: the pieces have the name of cancel checks (cancel_check-1), and the
 //! projections that of their own.
@@ -13,7 +13,7 @@
 mod filter;
 mod repartition;
 
-pub(crate) use repartition::few_rows;
+pub(crate) use repartition::{few_rows, few_rows_of, has_wide_columns};
 
 use std::fmt;
 use std::pin::Pin;

@@ -21,7 +21,7 @@ use super::{Begun, Engine, renamed};
 use crate::answer::Answer;
 use crate::control::{OnComplete, panicked, run_inline, with_cancel_checks};
 use crate::error::{Error, Result};
-use crate::plan::{CachedQuery, Parameter, PlanKey, PlannedQuery, with_few_rows_in_joins};
+use crate::plan::{CachedQuery, Parameter, PlanKey, PlannedQuery, with_few_wide_rows};
 use crate::session::{Session, StatementOptions};
 
 /// The least size of a plan that is charged to its statement: smaller ones are part of a
@@ -109,7 +109,7 @@ impl Engine {
         };
         let context = self.quick_context(&begun);
         let Begun { stop, listing, .. } = begun;
-        let narrowed = with_few_rows_in_joins(Arc::clone(&planned.plan))?;
+        let narrowed = with_few_wide_rows(Arc::clone(&planned.plan))?;
         let plan = with_cancel_checks(narrowed, &stop)?;
         if CHARGED_PLAN_BYTES <= cached.plan_bytes() {
             listing.charge_plan(cached.plan_bytes())?;

@@ -7,12 +7,13 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use datafusion::arrow::datatypes::DataType;
+use datafusion::arrow::datatypes::{DataType, Schema};
 use datafusion::common::Result;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::execution_plan::replace_children_if_necessary;
 use datafusion::physical_plan::repartition::RepartitionExec;
+use tidegate_model::limits::SLICE_BYTES;
 
 use crate::operators::unary::{Unary, unary};
 
@@ -23,16 +24,32 @@ const NAME: &str = "CancelCheckExec (repartition)";
 /// streams.
 const WIDE_ROWS: usize = 64;
 
+/// Rows of a batch from which an operator is not given a smaller batch size: it would be slower for
+/// nothing.
+const MANY_ROWS: u64 = 4_096;
+
 /// The operator, which gathers few rows if it divides wide ones (repartition-1).
 pub(super) fn narrow(plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
     if !plan.is::<RepartitionExec>() {
         return Ok(plan);
     }
-    let is_wide = |ty: &DataType| ty.is_string() || ty.is_binary() || ty.is_nested();
-    if !plan.schema().fields().iter().any(|field| is_wide(field.data_type())) {
+    if !has_wide_columns(&plan.schema()) {
         return Ok(plan);
     }
     few_rows(plan, WIDE_ROWS)
+}
+
+/// Returns true if there are texts or lists.
+pub(crate) fn has_wide_columns(schema: &Schema) -> bool {
+    let is_wide = |ty: &DataType| ty.is_string() || ty.is_binary() || ty.is_nested();
+    schema.fields().iter().any(|field| is_wide(field.data_type()))
+}
+
+/// Returns the number of rows of so many bytes that an operator may gather; `None` if that is what
+/// a batch has, or not much less.
+pub(crate) fn few_rows_of(row_bytes: u64) -> Option<usize> {
+    let rows = (SLICE_BYTES / row_bytes.max(1)).max(1);
+    usize::try_from(rows).ok().filter(|_| rows < MANY_ROWS)
 }
 
 /// The operator with a batch size of at most so many rows, above inputs with the usual one.

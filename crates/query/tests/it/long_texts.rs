@@ -51,7 +51,7 @@ async fn check(test: &TestDatabase, sql: &str, rows: usize, most: u64) -> Result
     };
     let largest = batches.iter().map(bytes).max();
     let is_bounded = largest.is_some_and(|bytes| bytes <= most);
-    assert!(is_bounded, "text_memory-1, wide_joins-1: {sql}: {largest:?}");
+    assert!(is_bounded, "text_memory-1, wide_rows-1: {sql}: {largest:?}");
     Ok(())
 }
 
@@ -141,7 +141,7 @@ fn few_rows_of_a_join_leave_the_texts_of_others() {
                 let texts = batch.column(0).as_string_view();
                 let held = texts.data_buffers().iter().map(Buffer::len).sum::<usize>();
                 let used = texts.total_buffer_bytes_used();
-                assert!(held <= 2 * used, "wide_joins-2: {sql}: {used} of {held}");
+                assert!(held <= 2 * used, "wide_rows-2: {sql}: {used} of {held}");
             }
         }
         Ok::<(), TestError>(())

@@ -16,6 +16,7 @@ use datafusion::physical_plan::repartition::RepartitionExec;
 
 use crate::control::with_cancel_checks;
 use crate::scan::ScanSource;
+use crate::slices::{few_rows, few_rows_of};
 
 /// An aggregate in two steps over projections of a scan, without the scan.
 #[derive(Debug)]
@@ -77,13 +78,20 @@ impl PlainAggregate {
         for projection in &self.projections {
             input = Arc::new(ProjectionExec::try_new(projection.iter().cloned(), input)?);
         }
+        // Groups leave, and are spilled, as many at a time as a batch has.
+        let few = few_rows_of(source.text_bytes_of_row());
+        let narrow = |step: AggregateExec| -> Result<Arc<dyn ExecutionPlan>> {
+            match few {
+                Some(rows) => few_rows(Arc::new(step), rows),
+                None => Ok(Arc::new(step)),
+            }
+        };
         let partial = self.partial.plan(AggregateMode::Partial, Arc::clone(&input), &input)?;
         let keys = partial.output_group_expr();
         let by_key = Partitioning::Hash(keys, source.bounds.threads.max(1));
-        let partitioned = Arc::new(RepartitionExec::try_new(Arc::new(partial), by_key)?);
+        let partitioned = Arc::new(RepartitionExec::try_new(narrow(partial)?, by_key)?);
         let last = self.last.plan(AggregateMode::FinalPartitioned, partitioned, &input)?;
-        let mut plan: Arc<dyn ExecutionPlan> =
-            Arc::new(CoalescePartitionsExec::new(Arc::new(last)));
+        let mut plan: Arc<dyn ExecutionPlan> = Arc::new(CoalescePartitionsExec::new(narrow(last)?));
         if fetch.is_some() {
             plan = Arc::new(GlobalLimitExec::new(plan, 0, fetch));
         }

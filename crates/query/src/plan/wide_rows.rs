@@ -1,11 +1,11 @@
-//! Joins of long texts: they gather few rows before they pass them on.
+//! Joins, sorts and aggregates of long texts: they gather few rows before they pass them on.
 //!
-//! - wide_joins-1. A join gathers as many rows as a batch has, and charges nothing for the texts of
-//!   its inputs that are in them. If the texts of a table are so long that a batch of them would be
-//!   more than `SLICE_BYTES`, by the sizes of its segments, it gathers fewer.
-//! - wide_joins-2. Its rows are parts of batches of texts, which stay in memory with them, and
-//!   operators above count them with each row. If most of their bytes are those of rows that the
-//!   join has left out, the texts are copied.
+//! - wide_rows-1. They gather as many rows as a batch has, in output and in spilled files, and
+//!   charge nothing for the texts in them. If the texts of a table are so long that a batch of them
+//!   would be more than `SLICE_BYTES`, by the sizes of its segments, they gather fewer.
+//! - wide_rows-2. The rows of a join are parts of batches of texts, which stay in memory with them,
+//!   and operators above count them with each row. If most of their bytes are those of rows that
+//!   the join has left out, the texts are copied.
 //!
 //! It is decided for each run of a plan: a table gets other segments. Not here: values that a join
 //! copies (`operators::copied`).
@@ -17,43 +17,47 @@ use datafusion::common::Result;
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_plan::aggregates::AggregateExec;
 use datafusion::physical_plan::joins::{
     CrossJoinExec, HashJoinExec, NestedLoopJoinExec, SortMergeJoinExec,
 };
+use datafusion::physical_plan::sorts::sort::SortExec;
+use datafusion::physical_plan::sorts::sort_preserving_merge::SortPreservingMergeExec;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use futures::StreamExt;
-use tidegate_model::limits::SLICE_BYTES;
 
 use crate::operators::unary::{Unary, unary};
 use crate::scan::{ScanSource, compacted, scan_of};
-use crate::slices::few_rows;
+use crate::slices::{few_rows, few_rows_of, has_wide_columns};
 
-/// Rows of a batch from which a join is not given a smaller batch size: it would be slower for
-/// nothing.
-const MANY_ROWS: u64 = 4_096;
-
-/// Returns the plan, in which joins of long texts gather few rows (wide_joins-1).
-pub(crate) fn with_few_rows_in_joins(
-    plan: Arc<dyn ExecutionPlan>,
-) -> Result<Arc<dyn ExecutionPlan>> {
+/// Returns the plan, in which operators gather few rows with long texts (wide_rows-1).
+pub(crate) fn with_few_wide_rows(plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
     let narrowed = |node: Arc<dyn ExecutionPlan>| -> Result<Transformed<Arc<dyn ExecutionPlan>>> {
-        match rows_of(&node)? {
-            Some(rows) => Ok(Transformed::yes(unary(few_rows(node, rows)?, CompactedExec))),
-            None => Ok(Transformed::no(node)),
+        let is_join = is_join(node.as_ref());
+        let gathers = is_join || node.is::<SortExec>() || node.is::<SortPreservingMergeExec>();
+        let groups = node.is::<AggregateExec>() && has_wide_columns(&node.schema());
+        if !gathers && !groups {
+            return Ok(Transformed::no(node));
         }
+        let Some(rows) = few_rows_of(row_bytes(node.as_ref())?) else {
+            return Ok(Transformed::no(node));
+        };
+        let narrow = few_rows(node, rows)?;
+        Ok(Transformed::yes(if is_join { unary(narrow, CompactedExec) } else { narrow }))
     };
     Ok(plan.transform_up(narrowed)?.data)
 }
 
-/// Returns the number of rows that a join gathers; `None` if that is what a batch has.
-fn rows_of(node: &Arc<dyn ExecutionPlan>) -> Result<Option<usize>> {
-    let is_join = node.is::<HashJoinExec>()
+fn is_join(node: &dyn ExecutionPlan) -> bool {
+    node.is::<HashJoinExec>()
         || node.is::<NestedLoopJoinExec>()
         || node.is::<SortMergeJoinExec>()
-        || node.is::<CrossJoinExec>();
-    if !is_join {
-        return Ok(None);
-    }
+        || node.is::<CrossJoinExec>()
+}
+
+/// Returns an estimate of the bytes of the texts of a row: those of the widest scan below each
+/// input.
+fn row_bytes(node: &dyn ExecutionPlan) -> Result<u64> {
     let mut row_bytes = 0_u64;
     for input in node.children() {
         let mut widest = 0_u64;
@@ -64,11 +68,10 @@ fn rows_of(node: &Arc<dyn ExecutionPlan>) -> Result<Option<usize>> {
         })?;
         row_bytes = row_bytes.saturating_add(widest);
     }
-    let rows = (SLICE_BYTES / row_bytes.max(1)).max(1);
-    Ok(usize::try_from(rows).ok().filter(|_| rows < MANY_ROWS))
+    Ok(row_bytes)
 }
 
-/// A join's rows without the texts of others (wide_joins-2).
+/// A join's rows without the texts of others (wide_rows-2).
 #[derive(Debug)]
 struct CompactedExec;
 
