@@ -15,7 +15,8 @@
 //! - watchdog-4. Memory of statements that were stopped and whose threads still work is about to
 //!   become free: nothing is cancelled for it, except further statements of the same users.
 //! - watchdog-5. Nothing is cancelled for memory that is free and that the allocator keeps: it is
-//!   given back first, and once a second what has been free for long.
+//!   given back at each check above the limit, before it is decided whether to cancel, and once a
+//!   second what has been free for long.
 //!
 //! The memory of a statement is what its threads have allocated, or what it has reserved, if that
 //! is more (running_queries-2): a statement whose memory is in no account is found, too. Otherwise
@@ -101,10 +102,12 @@ impl Watchdog {
             give_back_old_memory();
         }
         let limit = self.server.config.memory_limit;
-        let Some(excess) = self.memory.excess(rss_anon_bytes(), limit.0) else { return };
-        give_back_memory();
-        let used = ByteCount(rss_anon_bytes());
-        let Some(excess) = self.memory.left(excess, used.0, limit.0) else { return };
+        let mut used = ByteCount(rss_anon_bytes());
+        if limit < used {
+            give_back_memory();
+            used = ByteCount(rss_anon_bytes());
+        }
+        let Some(excess) = self.memory.excess(used.0, limit.0) else { return };
         let engine = &self.services.engine;
         let ending = engine.ending_bytes();
         let mut excess = beside_ending(excess, used.0.saturating_sub(limit.0), ending.0);
@@ -176,17 +179,6 @@ impl MemoryHistory {
         self.checks = 0;
         Some(1)
     }
-
-    /// Returns the part of an excess that is left after free memory was given back; `None` if this
-    /// was enough (watchdog-5).
-    fn left(&mut self, excess: u64, used: u64, limit: u64) -> Option<u64> {
-        if used <= limit + limit / TOLERATED {
-            *self = MemoryHistory::default();
-            return None;
-        }
-        let is_urgent = limit + limit / URGENT < used;
-        (excess == 1 || is_urgent).then(|| excess.min(used - limit))
-    }
 }
 
 #[cfg(test)]
@@ -222,28 +214,6 @@ mod tests {
             (1, 60, 60, 0),
         ] {
             assert_eq!(beside_ending(excess, over, ending), expected, "watchdog-4");
-        }
-    }
-
-    // After large statements an idle server had 1.4 GB of free memory, and the first statement of
-    // another user was cancelled for it.
-    #[test]
-    fn nothing_is_cancelled_for_free_memory() {
-        for (before, after, expected) in [
-            (1_300, 1_300, Some(300)),
-            (1_300, 1_260, Some(260)),
-            (1_300, 1_250, None),
-            (1_300, 1_040, None),
-            (1_300, 100, None),
-        ] {
-            let mut memory = MemoryHistory::default();
-            let excess = memory.excess(before, 1_000).expect("it is far above");
-            assert_eq!(memory.left(excess, after, 1_000), expected, "watchdog-5: {after}");
-        }
-        for (after, expected) in [(1_060, Some(1)), (1_050, None)] {
-            let mut memory = MemoryHistory { checks: CHECKS_PER_SECOND - 1, hasty: None };
-            let excess = memory.excess(1_060, 1_000).expect("it is above for a second");
-            assert_eq!(memory.left(excess, after, 1_000), expected, "watchdog-5: {after}");
         }
     }
 
