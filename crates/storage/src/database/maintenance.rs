@@ -32,7 +32,7 @@ use super::Database;
 use super::commit::group::commit_rewritten;
 use super::commit::request::{Coalesce, CommitRequest, Replace};
 use super::table::budget::Wake;
-use super::table::coalesce::coalesced;
+use super::table::coalesce::coalesce_runs;
 use super::table::memtable::memtable_groups;
 use super::table::new_segments::NewSegments;
 use super::table::state::TableState;
@@ -387,7 +387,7 @@ impl Maintenance<'_> {
         for group in memtable_groups(&table.memtable, &table.manifest.segments) {
             let Some(out) = policy::due_coalesce(&group) else { continue };
             let new_id = &mut || table.directory.new_segment_id();
-            let Some(run) = coalesced(&table.directory, &table.manifest, out, new_id)? else {
+            let Some(run) = coalesce_runs(&table.directory, &table.manifest, out, new_id)? else {
                 continue;
             };
             let request = Coalesce {

@@ -1,5 +1,5 @@
-//! Tables in memory: their state as of a commit, their memtables, and segments that are not yet
-//! part of them.
+//! The state of all tables in memory, as of a commit: metadata, memtables, and new segments that no
+//! commit contains yet.
 
 pub(crate) mod parallel;
 pub(crate) mod memtable;

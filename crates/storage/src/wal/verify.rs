@@ -1,11 +1,12 @@
 //! Verification of the log: reads all files completely, also the groups that a checkpoint has made
 //! obsolete.
 //!
-//! - wal-4 holds here too.
+//! - wal-4 as in `wal`: a file ends where the next one begins.
 //!
-//! After the end of a file there are the remains of one group from a failed write or a crash, or
-//! nothing: so non-zero bytes there are damage only if they are few. No record is in such bytes,
-//! nor in those between two groups: a repair sets them to zero. Bytes: docs/format.md, Log.
+//! Behind its last group, a file has zeros, or the remains of one group whose write failed or was
+//! cut off by a crash. Such remains have many non-zero bytes, so fewer than `REMAINS_BYTES_MIN` are
+//! reported as damage. They contain no record, and neither does the padding between two groups: a
+//! repair sets both to zero. Bytes: docs/format.md, Log.
 
 use std::ops::Range;
 use std::path::Path;
@@ -19,20 +20,20 @@ use super::record::shifted;
 use super::replay::{LogSpan, OpenFile, SEARCH_BYTES};
 use crate::error::{Corruption, Error, Result};
 
-/// Fewer non-zero bytes are treated as damage: the remains of in-memory segments may be mostly
-/// zeros.
+/// The number of non-zero bytes behind the last group from which they are taken for the remains of
+/// a group. It is low because the in-memory segments in such remains may be mostly zeros.
 const REMAINS_BYTES_MIN: usize = 2;
 
-/// The action on bytes of a file that must be zero and are not.
+/// The callback for bytes of a file that must be zero and are not.
 type OnUnused<'a> = dyn FnMut(&Path, Range<u64>) -> Result<()> + 'a;
 
-/// Reads every file and returns the damage; the other files are read in spite of it.
+/// Reads every file and returns all damage; damage in one file does not end the verification.
 pub(crate) fn verify(disk: &dyn Disk, dir: &Path, span: LogSpan) -> Vec<Error> {
-    visit(disk, dir, span, &mut |path, range| Err(not_zero(path, &range)))
+    visit_files(disk, dir, span, &mut |path, range| Err(not_zero(path, &range)))
 }
 
-/// Sets unused bytes to zero that are not, and returns the damage that is removed so. Other damage
-/// is left as it is.
+/// Sets unused bytes to zero where they are not, and returns the damage that this has removed.
+/// Other damage is left as it is.
 pub(crate) fn clear_unused(disk: &dyn Disk, dir: &Path, span: LogSpan) -> Result<Vec<Error>> {
     let (mut cleared, mut failed) = (Vec::new(), None);
     let clear = |path: &Path, range: &Range<u64>| {
@@ -40,7 +41,7 @@ pub(crate) fn clear_unused(disk: &dyn Disk, dir: &Path, span: LogSpan) -> Result
         let file = disk.open(path, OpenMode::ReadWrite)?;
         file.write_all_at(&zeros, range.start).and_then(|()| file.sync_data())
     };
-    visit(disk, dir, span, &mut |path, range| {
+    visit_files(disk, dir, span, &mut |path, range| {
         match clear(path, &range) {
             Ok(()) => cleared.push(not_zero(path, &range)),
             Err(error) => failed = failed.take().or(Some(error)),
@@ -57,7 +58,13 @@ fn not_zero(path: &Path, range: &Range<u64>) -> Error {
     Error::Corrupt { path: path.to_path_buf(), offset: range.start, what: Corruption::NotZero }
 }
 
-fn visit(disk: &dyn Disk, dir: &Path, span: LogSpan, on_unused: &mut OnUnused<'_>) -> Vec<Error> {
+/// Verifies all files, and calls `on_unused` for bytes that must be zero and are not.
+fn visit_files(
+    disk: &dyn Disk,
+    dir: &Path,
+    span: LogSpan,
+    on_unused: &mut OnUnused<'_>,
+) -> Vec<Error> {
     let files = match list_files(disk, dir) {
         Ok(files) => files,
         Err(error) => return vec![error],
@@ -78,7 +85,7 @@ fn visit(disk: &dyn Disk, dir: &Path, span: LogSpan, on_unused: &mut OnUnused<'_
         });
         match (file, next.or(span.until)) {
             (Err(error), _) => problems.push(error),
-            // A file that began after `until` contains commits that the caller does not request.
+            // A file that begins after `until` has only commits that the caller did not ask for.
             (Ok(file), Some(limit)) if file.header.first <= limit => {
                 problems.extend(file.verify(limit, span.from, on_unused).err());
             }
@@ -93,15 +100,16 @@ impl OpenFile {
     /// `from`.
     fn verify(&self, limit: Lsn, from: Lsn, on_unused: &mut OnUnused<'_>) -> Result<()> {
         let header = self.read(0, FILE_HEADER_BYTES as u64)?;
-        self.zeros(&header, self.header_bytes, 0, on_unused)?;
+        self.check_zeros(&header, self.header_bytes, 0, on_unused)?;
         let mut lsn = self.header.first;
         while lsn != limit {
             let bytes = self.read_group(lsn)?;
             let Ok(group) = check_group(&bytes, self.header.expected_at(lsn)) else {
-                // A file that is to be purged may end here, with the remains of a failed write, and
-                // the file that followed it may be removed already. And a group may never have
-                // reached the disk completely: it was replayed from the page cache after its sync
-                // had failed, went into a checkpoint, and then power failed.
+                // A bad group before `from` is no damage in two cases. A file that is to be purged
+                // may end here, with the remains of a failed write, if the file after it has been
+                // purged already. And a group may never have reached the disk completely: its sync
+                // failed, it was replayed from the page cache and went into a checkpoint, and then
+                // power failed.
                 let is_lost = || match judge_group(&bytes, self.header.expected_at(lsn)) {
                     BadGroup::Unwritten | BadGroup::Torn => true,
                     BadGroup::Damaged(_) => false,
@@ -124,7 +132,7 @@ impl OpenFile {
             group.decode().map_err(damage)?;
             let last_page = (used - 1) / PAGE * PAGE;
             let page = self.read(offset + last_page as u64, PAGE as u64)?;
-            self.zeros(&page, used - last_page, offset + last_page as u64, on_unused)?;
+            self.check_zeros(&page, used - last_page, offset + last_page as u64, on_unused)?;
             lsn = end;
         }
         let remains = self.remains(lsn)?;
@@ -136,8 +144,8 @@ impl OpenFile {
         }
     }
 
-    /// Checks that a page at `offset` is zero from byte `from` on.
-    fn zeros(
+    /// Calls `on_unused` if the page at `offset` is not zero from byte `from` on.
+    fn check_zeros(
         &self,
         page: &[u8],
         from: usize,
@@ -154,7 +162,8 @@ impl OpenFile {
         }
     }
 
-    /// Reads the bytes after the last group, and after the one that may have failed there.
+    /// Looks for non-zero bytes after the last group, and after the group whose write may have
+    /// failed there.
     fn remains(&self, end: Lsn) -> Result<Remains> {
         let page = self.read_group(end)?;
         let failed =
@@ -179,6 +188,6 @@ impl OpenFile {
 struct Remains {
     /// The position of the first of them.
     first: Option<u64>,
-    /// Number of them, as far as needed.
+    /// The number of them that were found; the search ends at `REMAINS_BYTES_MIN`.
     count: usize,
 }

@@ -14,7 +14,7 @@ use tidegate_platform::Disk;
 
 use super::recovery::read_manifest;
 use super::same_rows::{self, RowMatch};
-use super::symbol_gaps::{RowsToFit, SymbolGaps};
+use super::symbol_gaps::{RecordToComplete, SymbolGaps};
 use crate::catalog::{Catalog, RetainedRecords};
 use crate::change::{TableChange, TableOp};
 use crate::database::maintenance::retained_records;
@@ -261,8 +261,8 @@ impl OfflineTable {
         let runs = mem_segments.iter().map(|it| SegmentRun::of_mem_segment(*table, it));
         let Ok(runs) = runs.collect::<Result<Vec<_>>>() else { return false };
         self.gaps.forget_saved(watermarks);
-        let rows = RowsToFit { schema, symbols, runs: &runs, later, room_bytes };
-        self.gaps.fit(&known, rows)
+        let record = RecordToComplete { schema, symbols, runs: &runs, later, room_bytes };
+        self.gaps.complete(&known, record)
     }
 
     /// The descriptions of the rows that only the log has, in the order of their commits.
@@ -363,7 +363,7 @@ impl OfflineTable {
         }
         self.apply_to_rows(op)?;
         for (column, texts) in saved {
-            self.gaps.remember(column, texts);
+            self.gaps.keep_file_texts(column, texts);
         }
         Ok(())
     }

@@ -413,7 +413,7 @@ impl<'a> Recovery<'a> {
             }
             self.apply_to_memtable(op, until)?;
         }
-        self.memory.relieve(&mut self.tables)
+        self.memory.spill_above_bound(&mut self.tables)
     }
 
     fn apply(&mut self, replayed: &ReplayedRecord<'_>) -> Result<()> {
@@ -449,7 +449,7 @@ impl<'a> Recovery<'a> {
                 self.apply_to_catalog(op).map_err(misfit)?;
             }
         }
-        self.memory.relieve(&mut self.tables)
+        self.memory.spill_above_bound(&mut self.tables)
     }
 
     /// Applies a change to the manifest of its table, if the manifest is older (recovery-2).

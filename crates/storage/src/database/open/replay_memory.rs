@@ -8,8 +8,8 @@
 //! - replay_memory-2. A spill file is not part of the database: it is written in the scratch
 //!   directory, is never synced, and has no name once it is mapped. So a crash during a replay
 //!   leaves the state before it, and the next replay does the same.
-//! - A run takes its id from one of those that it was made from: ids above those of the
-//!   records so far may be in a later record.
+//! - A merged run has the largest id of its source runs, not a new id: a record that is not read
+//!   yet may contain any larger id.
 //! - Each row is rewritten once for each power of eight rows (policy-1), or when memory is short:
 //!   the time of a replay is linear in the log except for that logarithm.
 //!
@@ -26,7 +26,7 @@ use tidegate_platform::Disk;
 
 use crate::catalog::RetainedRecords;
 use crate::database::maintenance::policy::{due_coalesce, joinable};
-use crate::database::table::coalesce::coalesced;
+use crate::database::table::coalesce::coalesce_runs;
 use crate::database::table::memtable::{Memtable, MemtableRun, memtable_groups};
 use crate::database::table::spill::spill_mem_segments;
 use crate::error::{Error, Result};
@@ -35,7 +35,7 @@ use crate::manifest::Manifest;
 use crate::segment::MemSegmentBytes;
 use crate::snapshot::SegmentFile;
 
-/// Number of runs of a memtable from which it is checked for runs to coalesce.
+/// The number of runs of a memtable at which it is first checked for runs to coalesce.
 const COALESCE_RUNS: usize = 64;
 
 /// The work and the memory of a replay.
@@ -68,7 +68,7 @@ pub(crate) struct RecoveredTable {
     pub(crate) has_records: bool,
 }
 
-/// The number of runs from which a memtable is checked again.
+/// The number of runs at which a memtable is checked again.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct NextCoalesce {
     runs: usize,
@@ -98,7 +98,7 @@ impl<'a> ReplayMemory<'a> {
         ReplayMemory { disk, scratch, bytes_max, used_bytes, spillable_bytes, spill_files, report }
     }
 
-    /// Changes a memtable, and counts its memory afterwards.
+    /// Changes a memtable, and updates the counters of memory.
     pub(crate) fn change<T>(
         &mut self,
         memtable: &mut Memtable,
@@ -113,7 +113,7 @@ impl<'a> ReplayMemory<'a> {
         done
     }
 
-    /// Reduces the number of runs of a memtable that has many.
+    /// Merges runs of a memtable that has many.
     pub(crate) fn coalesce_if_due(&mut self, table: &mut RecoveredTable) {
         if table.memtable.runs().len() < table.next_coalesce.runs {
             return;
@@ -125,7 +125,7 @@ impl<'a> ReplayMemory<'a> {
             let due: Vec<_> = due.map(<[_]>::to_vec).collect();
             let mut is_done = true;
             for out in due {
-                is_done &= !self.join(table, &out);
+                is_done &= !self.merge(table, &out);
             }
             if is_done {
                 break;
@@ -135,54 +135,58 @@ impl<'a> ReplayMemory<'a> {
         table.next_coalesce.runs = COALESCE_RUNS.max(2 * table.memtable.runs().len());
     }
 
-    /// Reduces all memtables below half of the bound if they are above it (replay_memory-1).
-    pub(crate) fn relieve(&mut self, tables: &mut BTreeMap<TableId, RecoveredTable>) -> Result<()> {
-        // The memory of runs besides their in-memory segments is not freed: without this minimum, a
-        // file would be written again and again for little gain.
-        let worthwhile_bytes = (self.bytes_max / 4).max(1);
-        if self.used_bytes <= self.bytes_max || self.spillable_bytes < worthwhile_bytes {
+    /// Spills memtables, the largest first, if all together are above the bound, until they are
+    /// below half of it (replay_memory-1).
+    pub(crate) fn spill_above_bound(
+        &mut self,
+        tables: &mut BTreeMap<TableId, RecoveredTable>,
+    ) -> Result<()> {
+        // A spill frees only the in-memory segments of runs. Without this minimum, file after file
+        // would be written for little gain.
+        let spill_bytes_min = (self.bytes_max / 4).max(1);
+        if self.used_bytes <= self.bytes_max || self.spillable_bytes < spill_bytes_min {
             return Ok(());
         }
         let mut largest: Vec<_> = tables.iter().map(|(&id, table)| (id, &table.memtable)).collect();
         largest.retain(|(_, memtable)| memtable.spillable_bytes() > 0);
         largest.sort_by_key(|(id, memtable)| (Reverse(memtable.spillable_bytes()), *id));
         let largest: Vec<TableId> = largest.into_iter().map(|(id, _)| id).collect();
-        let mut taken = Vec::new();
-        let mut given_back = 0;
+        let mut to_spill = Vec::new();
+        let mut freed_bytes = 0;
         for id in largest {
-            if self.used_bytes.saturating_sub(given_back) <= self.bytes_max / 2 {
+            if self.used_bytes.saturating_sub(freed_bytes) <= self.bytes_max / 2 {
                 break;
             }
             let table = tables.get_mut(&id).expect("it was just found");
-            self.join_all(table);
-            given_back += table.memtable.spillable_bytes();
-            taken.push(id);
+            self.merge_all(table);
+            freed_bytes += table.memtable.spillable_bytes();
+            to_spill.push(id);
         }
         let failed = Error::disk("spill rows of the log, which are more than memory.limit allows");
-        self.spill(tables, &taken).map_err(failed)
+        self.spill(tables, &to_spill).map_err(failed)
     }
 
-    /// Merges all runs of a memtable that fit one run, even if they are few.
-    fn join_all(&mut self, table: &mut RecoveredTable) {
+    /// Merges adjacent runs of a memtable wherever their rows fit one run, even if they are few.
+    fn merge_all(&mut self, table: &mut RecoveredTable) {
         let Some(manifest) = &table.manifest else { return };
         let groups = memtable_groups(&table.memtable, &manifest.segments);
         let parts = groups.iter().flat_map(|group| joinable(group)).map(<[_]>::to_vec);
         let parts: Vec<_> = parts.collect();
         for out in parts {
-            self.join(table, &out);
+            self.merge(table, &out);
         }
     }
 
-    /// Merges runs, if they can be read now. Symbols of a table or a column that a later record
-    /// drops may be gone from the disk: then its runs stay as they are.
-    fn join(&mut self, table: &mut RecoveredTable, out: &[Arc<MemtableRun>]) -> bool {
+    /// Merges runs, and returns true if that was possible. If a later record drops the table or a
+    /// column, its symbols may be gone from the disk already: then the runs stay as they are.
+    fn merge(&mut self, table: &mut RecoveredTable, out: &[Arc<MemtableRun>]) -> bool {
         let RecoveredTable { manifest: Some(manifest), memtable, directory, .. } = table else {
             return false;
         };
-        let last = out.iter().map(|run| run.meta.id).max();
-        let last: SegmentId = last.expect("a group has a run");
-        let joined = coalesced(directory, manifest, out, &mut || last);
-        let Ok(Some(run)) = joined else { return false };
+        let largest_id = out.iter().map(|run| run.meta.id).max();
+        let largest_id: SegmentId = largest_id.expect("a group has a run");
+        let merged = coalesce_runs(directory, manifest, out, &mut || largest_id);
+        let Ok(Some(run)) = merged else { return false };
         let run = Arc::new(run);
         self.change(memtable, |memtable| {
             *memtable = memtable.replaced(out, &run).expect("its runs are in the memtable");
@@ -191,21 +195,21 @@ impl<'a> ReplayMemory<'a> {
         true
     }
 
-    /// Writes the in-memory segments of memtables into a file.
+    /// Writes the in-memory segments of these memtables into one file, and maps it.
     fn spill(
         &mut self,
         tables: &mut BTreeMap<TableId, RecoveredTable>,
-        taken: &[TableId],
+        to_spill: &[TableId],
     ) -> tidegate_platform::Result<()> {
         let path = self.scratch.join(format!("replay-{}", self.spill_files));
         self.spill_files += 1;
         self.disk.create_dir_all(&self.scratch)?;
-        let runs = taken.iter().flat_map(|id| tables[id].memtable.runs());
+        let runs = to_spill.iter().flat_map(|id| tables[id].memtable.runs());
         let mapping = spill_mem_segments(self.disk, &path, runs)?;
-        let spilled = taken.iter().map(|id| tables[id].memtable.spillable_bytes());
+        let spilled = to_spill.iter().map(|id| tables[id].memtable.spillable_bytes());
         self.report.spilled_bytes += spilled.sum::<u64>();
         let mut start = 0;
-        for id in taken {
+        for id in to_spill {
             let table = tables.get_mut(id).expect("its segments were just written");
             let RecoveredTable { memtable, directory, .. } = table;
             let spilled = |run: &MemtableRun| {

@@ -1,10 +1,11 @@
-//! Ids of symbols whose texts are missing, because the record with them is damaged.
+//! Gaps in the symbols of a table: ids whose texts are missing because the record that had them is
+//! damaged.
 //!
-//! - symbol_gaps-1. A record whose texts begin after a gap gets the missing ones before its own, so
-//!   that ids stay without gaps (symbols-1): texts of records that were given up, and reserved
-//!   ones, `lost symbol <id>`.
-//! - symbol_gaps-2. No row that is kept has a symbol with a reserved text, or one of a column whose
-//!   record is missing and that a later record has.
+//! - symbol_gaps-1. If the texts of a record begin after a gap, texts for the missing ids are added
+//!   before them, so that ids stay without gaps (symbols-1). An added text is that of a discarded
+//!   record or a symbol file, if one has it, and otherwise the reserved text `lost symbol <id>`.
+//! - symbol_gaps-2. No row that is kept has a symbol with a reserved text, or a symbol of a column
+//!   whose ADD COLUMN is in a missing record.
 //!
 //! Used by `offline` for a repair. Bytes: docs/format.md, Log.
 
@@ -18,7 +19,7 @@ use crate::segment::Reader;
 use crate::snapshot::SegmentRun;
 use crate::symbols::{SymbolTable, SymbolTables, SymbolTexts, SymbolWatermark, reserved_text};
 
-/// Bytes of a text in a record besides its own, at most.
+/// The maximum number of bytes that a record needs for a text besides the text itself.
 const TEXT_OVERHEAD_BYTES: usize = 8;
 
 /// The gaps of a table's symbols.
@@ -26,17 +27,17 @@ const TEXT_OVERHEAD_BYTES: usize = 8;
 pub(crate) struct SymbolGaps {
     /// Ids with a reserved text, ascending.
     reserved: BTreeMap<ColumnId, Vec<u32>>,
-    /// Texts of records that were given up, and of symbol files, by id.
-    given_up: BTreeMap<ColumnId, BTreeMap<u32, Vec<u8>>>,
+    /// Texts of discarded records and of symbol files, by id.
+    discarded: BTreeMap<ColumnId, BTreeMap<u32, Vec<u8>>>,
 }
 
-/// The rows of a record, with the texts that it has for them.
-pub(crate) struct RowsToFit<'a> {
+/// A record to be completed: its rows, and the texts that it has for them.
+pub(crate) struct RecordToComplete<'a> {
     pub(crate) schema: &'a Schema,
     pub(crate) symbols: &'a mut Vec<SymbolTexts>,
     /// Empty if the rows need no check.
     pub(crate) runs: &'a [SegmentRun],
-    /// Columns of symbols that only later commits have: the commit that added them is missing.
+    /// Columns of symbols that only later commits know: the commit that added them is missing.
     pub(crate) later: &'a [Column],
     /// The number of bytes that may be added to the record.
     pub(crate) room_bytes: &'a mut usize,
@@ -44,30 +45,31 @@ pub(crate) struct RowsToFit<'a> {
 
 impl SymbolGaps {
     /// Adds missing texts to a record (symbol_gaps-1). Returns false, and leaves the record as it
-    /// is, if its texts do not fit the known ones, or its rows cannot be read (symbol_gaps-2).
-    pub(crate) fn fit(&mut self, known: &SymbolTables, rows: RowsToFit<'_>) -> bool {
-        let RowsToFit { schema, symbols, runs, later, room_bytes } = rows;
+    /// is, if its texts contradict the known ones, or its rows cannot be kept (symbol_gaps-2).
+    pub(crate) fn complete(&mut self, known: &SymbolTables, record: RecordToComplete<'_>) -> bool {
+        let RecordToComplete { schema, symbols, runs, later, room_bytes } = record;
         let own: Vec<SymbolTexts> = symbols.clone();
         self.add_columns(symbols, known, schema, runs);
         let with_added: Vec<SymbolTexts> = symbols.clone();
         let mut longer = known.clone();
         let mut fits = symbols.iter_mut().all(|texts| {
-            // The symbols of a column that was dropped since.
+            // The column has been dropped by a later record.
             let Some(before) = known.get(texts.column) else { return true };
-            self.fill(texts, before, room_bytes)
-                && (runs.is_empty() || intern_behind(&mut longer, before, texts))
+            self.fill_gap(texts, before, room_bytes)
+                && (runs.is_empty() || intern_after(&mut longer, before, texts))
         });
         fits = fits && runs.iter().all(|run| self.can_read(run, schema, &longer));
         fits = fits && !runs.iter().any(|run| has_symbols(run, later));
         if !fits {
             *symbols = own;
-            with_added.iter().for_each(|texts| self.give_up(texts, known));
+            with_added.iter().for_each(|texts| self.keep_discarded(texts, known));
         }
         fits
     }
 
-    /// Adds columns without texts of their own if rows have ids behind the known ones, and the text
-    /// of each is remembered: it was in a symbol file, or in another record, before the rows came.
+    /// Adds to the record the columns for which it has no texts, but its rows have ids after the
+    /// known ones, if the text of each id is in `discarded`: such a text was written before the
+    /// rows, to a symbol file or another record.
     fn add_columns(
         &self,
         symbols: &mut Vec<SymbolTexts>,
@@ -76,23 +78,23 @@ impl SymbolGaps {
         runs: &[SegmentRun],
     ) {
         let readers: Vec<_> = runs.iter().filter_map(|run| run.reader().ok()).collect();
-        for (&column, given_up) in &self.given_up {
+        for (&column, discarded) in &self.discarded {
             let is_there = symbols.iter().any(|texts| texts.column == column);
             let Some(known) = known.get(column).filter(|_| !is_there) else { continue };
             let Some(column) = schema.column(column) else { continue };
             let ids = readers.iter().flat_map(|reader| symbol_ids(reader, column));
             let missing: Vec<u32> = ids.filter(|&id| count_of(known) <= id).collect();
             let Some(&last) = missing.iter().max() else { continue };
-            if missing.iter().all(|id| given_up.contains_key(id)) {
+            if missing.iter().all(|id| discarded.contains_key(id)) {
                 let texts = BatchTexts::default();
                 symbols.push(SymbolTexts { column: column.id, first: last + 1, texts });
             }
         }
     }
 
-    /// Adds texts that a symbol file has, from id 0 on, for later rows.
-    pub(crate) fn remember(&mut self, column: ColumnId, texts: Vec<Vec<u8>>) {
-        self.given_up.entry(column).or_default().extend((0..).zip(texts));
+    /// Keeps the texts of a symbol file, which begin at id 0, for later rows.
+    pub(crate) fn keep_file_texts(&mut self, column: ColumnId, texts: Vec<Vec<u8>>) {
+        self.discarded.entry(column).or_default().extend((0..).zip(texts));
     }
 
     /// Forgets the ids that a symbol file has now.
@@ -101,7 +103,7 @@ impl SymbolGaps {
             if let Some(ids) = self.reserved.get_mut(column) {
                 ids.drain(..ids.partition_point(|&id| id < count));
             }
-            if let Some(texts) = self.given_up.get_mut(column)
+            if let Some(texts) = self.discarded.get_mut(column)
                 && texts.first_key_value().is_some_and(|(&id, _)| id < count)
             {
                 *texts = texts.split_off(&count);
@@ -109,13 +111,15 @@ impl SymbolGaps {
         }
     }
 
-    fn fill(&mut self, texts: &mut SymbolTexts, known: &SymbolTable, room: &mut usize) -> bool {
+    /// Adds texts between the known ones and those of a record. Returns false if a text contradicts
+    /// a known one, or `room` is too small.
+    fn fill_gap(&mut self, texts: &mut SymbolTexts, known: &SymbolTable, room: &mut usize) -> bool {
         let (first, count) = (texts.first, count_of(known));
         let differs =
             |&id: &u32| known.text(SymbolId(id)) != texts.texts.get((id - first) as usize);
         let others: Vec<u32> = (first..count.min(texts.end())).filter(differs).collect();
         if !others.is_empty() {
-            // Rows with these ids would have the texts of others.
+            // Rows with these ids would show the texts of other symbols.
             self.reserve(texts.column, others);
             return false;
         }
@@ -126,11 +130,11 @@ impl SymbolGaps {
         if count < first {
             taken.extend(own.iter().map(|text| text.to_vec()));
         }
-        let given_up = self.given_up.get(&texts.column);
+        let discarded = self.discarded.get(&texts.column);
         for id in count..first {
             let is_free = |text: &Vec<u8>| known.find(text).is_none() && !taken.contains(text);
-            let given_up = given_up.and_then(|texts| texts.get(&id)).filter(|text| is_free(text));
-            let text = given_up.cloned().unwrap_or_else(|| {
+            let discarded = discarded.and_then(|texts| texts.get(&id)).filter(|text| is_free(text));
+            let text = discarded.cloned().unwrap_or_else(|| {
                 reserved.push(id);
                 let mut text = reserved_text(id).into_bytes();
                 while !is_free(&text) {
@@ -178,21 +182,21 @@ impl SymbolGaps {
         reserved.dedup();
     }
 
-    /// Keeps the texts of a record that is given up: a later row may need them.
-    fn give_up(&mut self, texts: &SymbolTexts, known: &SymbolTables) {
+    /// Keeps the texts of a discarded record: a later row may need them.
+    fn keep_discarded(&mut self, texts: &SymbolTexts, known: &SymbolTables) {
         let count = known.get(texts.column).map_or(0, |known| count_of(known));
         if let Some(reserved) = self.reserved.get_mut(&texts.column) {
-            // Those behind the known ones were reserved for this record.
+            // The ids after the known ones were reserved for this record.
             reserved.truncate(reserved.partition_point(|&id| id < count));
         }
         let ids = texts.first..texts.end();
-        let behind = ids.zip(0..).filter(|(id, _)| count <= *id);
-        let behind = behind.map(|(id, at)| (id, texts.texts.get(at).to_vec()));
-        self.given_up.entry(texts.column).or_default().extend(behind);
+        let after = ids.zip(0..).filter(|(id, _)| count <= *id);
+        let after = after.map(|(id, at)| (id, texts.texts.get(at).to_vec()));
+        self.discarded.entry(texts.column).or_default().extend(after);
     }
 }
 
-/// The ids in the dictionary of a column of symbols.
+/// The symbol ids in a column's dictionary; empty if it cannot be read.
 fn symbol_ids(reader: &Reader, column: &Column) -> Vec<u32> {
     match reader.position(column).map(|position| reader.dictionary(position)) {
         Some(Ok(Some(Dictionary::Symbols(ids)))) => {
@@ -202,18 +206,18 @@ fn symbol_ids(reader: &Reader, column: &Column) -> Vec<u32> {
     }
 }
 
-/// Returns true if rows have symbols in these columns.
+/// Returns true if rows have symbols in one of these columns.
 fn has_symbols(run: &SegmentRun, columns: &[Column]) -> bool {
     let has = |reader: &Reader| columns.iter().any(|it| !symbol_ids(reader, it).is_empty());
     !columns.is_empty() && run.reader().is_ok_and(|reader| has(&reader))
 }
 
-/// Adds the texts behind the known ones; returns false if one of them has an id already.
-fn intern_behind(longer: &mut SymbolTables, before: &SymbolTable, texts: &SymbolTexts) -> bool {
+/// Adds the texts after the known ones; returns false if one of them has another id already.
+fn intern_after(longer: &mut SymbolTables, before: &SymbolTable, texts: &SymbolTexts) -> bool {
     let count = count_of(before);
     let known = (count - texts.first) as usize;
-    let behind: Vec<&[u8]> = (known..texts.texts.len()).map(|at| texts.texts.get(at)).collect();
-    let ids = longer.intern(texts.column, &behind);
+    let after: Vec<&[u8]> = (known..texts.texts.len()).map(|at| texts.texts.get(at)).collect();
+    let ids = longer.intern(texts.column, &after);
     ids.is_ok_and(|ids| ids.iter().zip(count..).all(|(id, next)| id.0 == next))
 }
 

@@ -1,4 +1,4 @@
-//! Coalescing: several runs of a table become one in-memory segment.
+//! Coalescing: merges several runs of a memtable into one in-memory segment.
 //!
 //! Not here: the choice of the runs (`maintenance::policy`).
 
@@ -16,8 +16,8 @@ use crate::rewrite::{self, Rewrite};
 use crate::snapshot::{SegmentFile, SegmentRun};
 use crate::symbols::{SymbolTables, SymbolWatermark};
 
-/// One run with the rows of several; `None` if they do not fit one, or all are deleted.
-pub(crate) fn coalesced(
+/// Merges the rows of several runs into one; `None` if they do not fit one run, or all are deleted.
+pub(crate) fn coalesce_runs(
     directory: &TableDirectory,
     manifest: &Manifest,
     out: &[Arc<MemtableRun>],
@@ -25,16 +25,16 @@ pub(crate) fn coalesced(
 ) -> Result<Option<MemtableRun>> {
     let runs: Vec<_> = out.iter().map(|run| Arc::new(run.run())).collect();
     let mem_segment =
-        mem_segment_of(directory, &manifest.schema, &manifest.symbols, &runs, new_id)?;
+        merge_to_mem_segment(directory, &manifest.schema, &manifest.symbols, &runs, new_id)?;
     let Some(mem_segment) = mem_segment else { return Ok(None) };
     let origin = out.iter().map(|run| run.origin).reduce(Origin::oldest);
     let file = Arc::new(SegmentFile::in_memory(directory.table(), &mem_segment));
     Ok(Some(MemtableRun::new(&mem_segment, file, origin.expect("a group has a run"))))
 }
 
-/// The rows of adjacent runs as one in-memory segment; `None` if they are too many for one, or all
-/// deleted.
-pub(crate) fn mem_segment_of(
+/// Merges the rows of adjacent runs into one in-memory segment; `None` if they are too many for
+/// one, or all are deleted.
+pub(crate) fn merge_to_mem_segment(
     directory: &TableDirectory,
     schema: &Schema,
     watermarks: &BTreeMap<ColumnId, SymbolWatermark>,

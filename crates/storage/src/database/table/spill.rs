@@ -1,4 +1,4 @@
-//! Spilling: in-memory segments move to a file that the kernel reads when they are needed.
+//! Spilling: moves in-memory segments to a memory-mapped file, which frees their memory.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -11,30 +11,30 @@ use super::memtable::MemtableRun;
 const WRITE_BYTES: usize = 1 << 20;
 
 /// Writes the in-memory segments of runs that are not spilled into a file, one after another, and
-/// maps it; then it has no name (replay_memory-2).
+/// maps it, and removes its name (replay_memory-2).
 pub(crate) fn spill_mem_segments<'r>(
     disk: &dyn Disk,
     path: &Path,
     runs: impl Iterator<Item = &'r Arc<MemtableRun>>,
 ) -> tidegate_platform::Result<Mapping> {
     let file = disk.open(path, OpenMode::CreateOrTruncate)?;
-    let written = (|| -> tidegate_platform::Result<Mapping> {
-        let (mut buffer, mut written) = (Vec::with_capacity(WRITE_BYTES), 0);
+    let mapping = (|| -> tidegate_platform::Result<Mapping> {
+        let (mut buffer, mut offset) = (Vec::with_capacity(WRITE_BYTES), 0);
         for run in runs.filter(|run| !run.is_spilled()) {
             buffer
                 .extend_from_slice(run.file.mem_segment().expect("a run is an in-memory segment"));
             if buffer.len() >= WRITE_BYTES {
-                file.write_all_at(&buffer, written)?;
-                written += buffer.len() as u64;
+                file.write_all_at(&buffer, offset)?;
+                offset += buffer.len() as u64;
                 buffer.clear();
             }
         }
-        file.write_all_at(&buffer, written)?;
+        file.write_all_at(&buffer, offset)?;
         disk.open(path, OpenMode::Read)?.map()
     })();
-    // The mapping keeps its content; after an error there is nothing to keep.
+    // The mapping keeps the content of the removed file; after an error none is needed.
     let removed = disk.remove(path);
-    let mapping = written?;
+    let mapping = mapping?;
     removed?;
     Ok(mapping)
 }

@@ -22,7 +22,7 @@ use tidegate_model::{Column, ColumnId, RowRange, Schema, SegmentId, TimeRange, l
 
 use crate::database::commit::request::AppendTo;
 use crate::database::deletes::vectors::SegmentDeletes;
-use crate::database::table::coalesce::mem_segment_of;
+use crate::database::table::coalesce::merge_to_mem_segment;
 use crate::database::table::state::TableState;
 use crate::deletion_vector::DeletionVector;
 use crate::error::Result;
@@ -177,7 +177,7 @@ pub(crate) fn supersede(
             &to.files[at],
             Some(deletion_vector),
         ));
-        let mem_segment = mem_segment_of(directory, schema, watermarks, &[run], &mut || {
+        let mem_segment = merge_to_mem_segment(directory, schema, watermarks, &[run], &mut || {
             directory.new_segment_id()
         })?;
         let mem_segment =
