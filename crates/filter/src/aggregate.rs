@@ -2,19 +2,19 @@
 //! by group, without arrays.
 //!
 //! ```text
-//! ColumnSlice --ZoneValues--> values of one zone --Accumulator--> one state a group
+//! ColumnSlice --ZoneValues--> values of one zone --Accumulator--> one state per group
 //! ```
 //!
-//! The caller numbers the groups densely. A zone is the number of rows whose values stay in the
-//! nearest cache. `merge` joins the states of several workers.
+//! The caller numbers the groups from 0 without gaps. Rows are added a zone at a time: the values
+//! of a zone fit the L1 cache. `merge` combines the states of several workers.
 //!
-//! - Sums of integers wrap, but those for means (`SumExact`) do not. Sums of floats are taken in
-//!   lanes, so their last digits depend on how the rows were divided into batches.
-//! - aggregate-2. An exact sum is added up in 64 bits as long as no group can overflow, whatever
-//!   its rows are; it is then carried to 128 bits.
+//! - Sums of integers wrap, but those for means (`SumExact`) do not. Floats are summed in lanes, so
+//!   the last digits depend on how the rows were divided into batches.
+//! - aggregate-2. Exact sums are accumulated in 64 bits until a group might overflow, by a bound of
+//!   all magnitudes added so far; then the sums of all groups are carried to 128 bits.
 //! - NULL is not counted, except by `First` and `Last` without `ignores_nulls`.
-//! - aggregate-1. `First` and `Last` go by positions, which are unique and ascend with the rows of
-//!   the table: the result does not depend on which worker saw which rows.
+//! - aggregate-1. `First` and `Last` compare the positions of rows, which are unique and ascend
+//!   with the rows of the table: the result does not depend on which worker saw which rows.
 //!
 //! Not here: the selection of rows (`evaluate`), the key of a group (`query`).
 
@@ -26,13 +26,13 @@ pub use distinct::ValueIds;
 pub use narrow::NarrowValues;
 pub use values::{ZoneRows, ZoneValues, float_of_key, key_of_float};
 
-/// Lanes in which sums of floats are taken.
+/// The number of lanes in which floats are summed.
 const LANES: usize = 8;
-/// The maximal sum of magnitudes of a batch that is added up in 64 bits. All groups are carried at
-/// most once in 128 such batches.
-const BATCH_REACH_MAX: u64 = 1 << 56;
-/// The maximal sum of magnitudes that fits 64 bits (aggregate-2).
-const REACH_MAX: u64 = i64::MAX.cast_unsigned();
+/// The maximal sum of magnitudes of a batch that is added in 64 bits: 1/128 of `BOUND_MAX`, so
+/// that 128 such batches need at most one carry.
+const BATCH_BOUND_MAX: u64 = 1 << 56;
+/// The maximal sum of magnitudes that fits 64 bits with a sign (aggregate-2).
+const BOUND_MAX: u64 = i64::MAX.cast_unsigned();
 
 /// The aggregate function of the values of a group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -67,13 +67,13 @@ pub enum AggregateKind {
 }
 
 impl AggregateKind {
-    /// Returns true if the result depends on the places of rows.
+    /// Returns true if the result depends on the positions of rows (aggregate-1).
     #[must_use]
-    pub fn goes_by_position(self) -> bool {
+    pub fn depends_on_position(self) -> bool {
         matches!(self, AggregateKind::First { .. } | AggregateKind::Last { .. })
     }
 
-    /// The integer state before the first row, if there is one.
+    /// The integer state of a group without rows; `None` if this function has no integer state.
     fn start(self) -> Option<i64> {
         match self {
             AggregateKind::Count | AggregateKind::SumFloats | AggregateKind::Distinct { .. } => {
@@ -115,9 +115,9 @@ pub enum Values<'v> {
 pub struct Batch<'b> {
     /// Their groups.
     pub groups: GroupIndices<'b>,
-    /// Their places in the page frame.
+    /// Their indices in the page frame.
     pub rows: ZoneRows<'b>,
-    /// The number that is added to a place to get a position (aggregate-1).
+    /// The position of row 0 of the page frame (aggregate-1).
     pub position: u64,
 }
 
@@ -131,8 +131,8 @@ pub struct Accumulator {
     floats: Vec<f64>,
     /// The parts of exact sums that were carried. Empty until the first carry.
     carried: Vec<i128>,
-    /// The maximal magnitude of the `integers` of exact sums (aggregate-2).
-    reach: u64,
+    /// A bound of the magnitudes of `integers`, for exact sums (aggregate-2).
+    magnitude_bound: u64,
     /// The number of NULL rows of each group; for `First` and `Last`, 1 if the row is NULL. Empty
     /// until the first NULL row.
     nulls: Vec<u64>,
@@ -154,14 +154,14 @@ impl Accumulator {
             integers: start.map(|start| vec![start; groups]).unwrap_or_default(),
             floats: if kind == AggregateKind::SumFloats { vec![0.0; groups] } else { Vec::new() },
             carried: Vec::new(),
-            reach: 0,
+            magnitude_bound: 0,
             nulls: Vec::new(),
-            positions: if kind.goes_by_position() { vec![0; groups] } else { Vec::new() },
+            positions: if kind.depends_on_position() { vec![0; groups] } else { Vec::new() },
             bits: vec![0; groups * words],
         }
     }
 
-    /// Adds groups without rows, until there are so many.
+    /// Adds groups without rows, until there are `groups` of them.
     pub fn grow(&mut self, groups: usize) {
         if groups <= self.groups {
             return;
@@ -173,7 +173,7 @@ impl Accumulator {
         if self.kind == AggregateKind::SumFloats {
             self.floats.resize(groups, 0.0);
         }
-        if self.kind.goes_by_position() {
+        if self.kind.depends_on_position() {
             self.positions.resize(groups, 0);
         }
         self.bits.resize(groups * self.words(), 0);
@@ -190,7 +190,7 @@ impl Accumulator {
         words * size_of::<u64>() + self.carried.capacity() * size_of::<i128>()
     }
 
-    /// The maximum number of bytes that a group takes, without those that were carried.
+    /// The maximum number of bytes that a group takes, without its carried sum.
     #[must_use]
     pub fn group_bytes(kind: AggregateKind) -> usize {
         match kind {
@@ -205,26 +205,26 @@ impl Accumulator {
         }
     }
 
-    /// The number of bytes that a group takes besides if sums are carried.
+    /// The number of bytes of a group's carried sum.
     #[must_use]
     pub fn carried_bytes(kind: AggregateKind) -> usize {
         if kind == AggregateKind::SumExact { size_of::<i128>() } else { 0 }
     }
 
-    /// Adds the rows of a batch; `nulls` has the rows of the batch that are NULL, ascending.
+    /// Adds the rows of a batch; `nulls` are the indices in the batch of the NULL rows, ascending.
     ///
     /// # Panics
     /// If a group does not exist, or the values belong to other rows or to another aggregate.
     pub fn add(&mut self, batch: &Batch<'_>, values: Values<'_>, nulls: &[u32]) {
-        if self.kind.goes_by_position() {
-            let Values::Integers(values) = values else { panic!("first and last want integers") };
+        if self.kind.depends_on_position() {
+            let Values::Integers(values) = values else { panic!("first and last need integers") };
             return self.add_by_position(batch, values, nulls);
         }
         self.count_nulls(batch.groups, nulls);
         match (self.kind, values) {
             (AggregateKind::Count, _) => {}
             (AggregateKind::SumIntegers, Values::Integers(values)) => {
-                set(values, nulls, 0);
+                overwrite(values, nulls, 0);
                 fold_into(
                     &mut self.integers,
                     batch.groups,
@@ -234,19 +234,19 @@ impl Accumulator {
                 );
             }
             (AggregateKind::SumExact, Values::Integers(values)) => {
-                set(values, nulls, 0);
+                overwrite(values, nulls, 0);
                 self.add_exact(batch.groups, values);
             }
             (AggregateKind::SumFloats, Values::Floats(values)) => {
-                set(values, nulls, 0.0);
+                overwrite(values, nulls, 0.0);
                 fold_into(&mut self.floats, batch.groups, values, |a, b| a + b, sum_floats);
             }
             (AggregateKind::Min, Values::Integers(values)) => {
-                set(values, nulls, i64::MAX);
+                overwrite(values, nulls, i64::MAX);
                 fold_into(&mut self.integers, batch.groups, values, i64::min, least);
             }
             (AggregateKind::Max, Values::Integers(values)) => {
-                set(values, nulls, i64::MIN);
+                overwrite(values, nulls, i64::MIN);
                 fold_into(&mut self.integers, batch.groups, values, i64::max, greatest);
             }
             (kind, values) => panic!("{kind:?} of {values:?}"),
@@ -254,7 +254,7 @@ impl Accumulator {
     }
 
     fn add_exact(&mut self, groups: GroupIndices<'_>, values: &[i64]) {
-        if self.has_room(magnitude_max(values), values.len()) {
+        if self.make_room(magnitude_max(values), values.len()) {
             let states = &mut self.integers;
             fold_into(states, groups, values, i64::wrapping_add, sum_integers);
             return;
@@ -265,7 +265,7 @@ impl Accumulator {
                 carried[group] += values.iter().copied().map(i128::from).sum::<i128>();
             }
             GroupIndices::Each(groups) => {
-                assert_eq!(groups.len(), values.len(), "a group a row");
+                assert_eq!(groups.len(), values.len(), "one group per row");
                 for (&group, &value) in groups.iter().zip(values) {
                     carried[group as usize] += i128::from(value);
                 }
@@ -273,15 +273,15 @@ impl Accumulator {
         }
     }
 
-    /// Returns true if so many values of at most this magnitude can be added in 64 bits, for which
-    /// it makes room (aggregate-2).
-    fn has_room(&mut self, magnitude: u64, values: usize) -> bool {
-        let reach = magnitude.checked_mul(values as u64);
-        let Some(reach) = reach.filter(|&reach| reach <= BATCH_REACH_MAX) else { return false };
-        if self.reach > REACH_MAX - reach {
+    /// Returns true if this number of values of at most this magnitude can be added in 64 bits;
+    /// carries the sums before if that is necessary (aggregate-2).
+    fn make_room(&mut self, magnitude: u64, values: usize) -> bool {
+        let bound = magnitude.checked_mul(values as u64);
+        let Some(bound) = bound.filter(|&bound| bound <= BATCH_BOUND_MAX) else { return false };
+        if self.magnitude_bound > BOUND_MAX - bound {
             self.carry();
         }
-        self.reach += reach;
+        self.magnitude_bound += bound;
         true
     }
 
@@ -291,7 +291,7 @@ impl Accumulator {
         for (carried, sum) in self.carried.iter_mut().zip(&mut self.integers) {
             *carried += i128::from(std::mem::take(sum));
         }
-        self.reach = 0;
+        self.magnitude_bound = 0;
     }
 
     fn carried_sums(&mut self) -> &mut [i128] {
@@ -301,17 +301,17 @@ impl Accumulator {
 
     /// Adds the exact sums of another worker.
     fn merge_exact(&mut self, other: &Accumulator) {
-        if self.reach > REACH_MAX - other.reach {
+        if self.magnitude_bound > BOUND_MAX - other.magnitude_bound {
             self.carry();
         }
-        self.reach += other.reach;
-        join(&mut self.integers, &other.integers, i64::wrapping_add);
+        self.magnitude_bound += other.magnitude_bound;
+        combine(&mut self.integers, &other.integers, i64::wrapping_add);
         if !other.carried.is_empty() {
-            join(self.carried_sums(), &other.carried, |a, b| a + b);
+            combine(self.carried_sums(), &other.carried, |a, b| a + b);
         }
     }
 
-    /// Adds the bounds of some rows, for `Min` and `Max`.
+    /// Adds rows of which only the minimum is known, for `Min`, or the maximum, for `Max`.
     ///
     /// # Panics
     /// If the group does not exist.
@@ -340,7 +340,7 @@ impl Accumulator {
         let (AggregateKind::First { ignores_nulls } | AggregateKind::Last { ignores_nulls }) =
             self.kind
         else {
-            panic!("{:?} does not go by position", self.kind);
+            panic!("{:?} does not depend on positions", self.kind);
         };
         let mut nulls = nulls.iter().copied().peekable();
         for (row, &value) in values.iter().enumerate() {
@@ -353,13 +353,13 @@ impl Accumulator {
                 GroupIndices::Each(groups) => groups[row] as usize,
             };
             let position = batch.position + batch.rows.place(row) as u64 + 1;
-            self.set_if_nearer(group, position, (!is_null).then_some(value));
+            self.replace_by_position(group, position, (!is_null).then_some(value));
         }
     }
 
-    /// Sets the value of a group if this row is before, or for `Last` behind, the row of its
-    /// present value.
-    fn set_if_nearer(&mut self, group: usize, position: u64, value: Option<i64>) {
+    /// Replaces the value of a group if this row is before the row of the present value, or for
+    /// `Last` after it.
+    fn replace_by_position(&mut self, group: usize, position: u64, value: Option<i64>) {
         let (known, is_last) =
             (self.positions[group], matches!(self.kind, AggregateKind::Last { .. }));
         if known != 0 && (position > known) != is_last {
@@ -375,7 +375,7 @@ impl Accumulator {
         }
     }
 
-    /// Adds the states of another worker, which are those of other rows.
+    /// Adds the states of another worker, which has seen other rows.
     ///
     /// # Panics
     /// If they belong to another aggregate, or have more groups.
@@ -388,14 +388,14 @@ impl Accumulator {
         if !other.nulls.is_empty() {
             self.nulls.resize(self.groups, 0);
         }
-        join(&mut self.nulls, &other.nulls, |a, b| a + b);
-        join(&mut self.floats, &other.floats, |a, b| a + b);
-        join(&mut self.bits, &other.bits, |a, b| a | b);
+        combine(&mut self.nulls, &other.nulls, |a, b| a + b);
+        combine(&mut self.floats, &other.floats, |a, b| a + b);
+        combine(&mut self.bits, &other.bits, |a, b| a | b);
         match self.kind {
-            AggregateKind::Min => join(&mut self.integers, &other.integers, i64::min),
-            AggregateKind::Max => join(&mut self.integers, &other.integers, i64::max),
+            AggregateKind::Min => combine(&mut self.integers, &other.integers, i64::min),
+            AggregateKind::Max => combine(&mut self.integers, &other.integers, i64::max),
             AggregateKind::SumExact => self.merge_exact(other),
-            _ => join(&mut self.integers, &other.integers, i64::wrapping_add),
+            _ => combine(&mut self.integers, &other.integers, i64::wrapping_add),
         }
     }
 
@@ -405,19 +405,19 @@ impl Accumulator {
         if position != 0 {
             let is_null = other.nulls.get(from).is_some_and(|&null| null != 0);
             let value = (!is_null).then(|| other.integers[from]);
-            self.set_if_nearer(group, position, value);
+            self.replace_by_position(group, position, value);
         }
     }
 
-    /// Adds states of another worker, which are those of other rows: the one at `from`, and those
-    /// behind it, to one group each.
+    /// Adds states of another worker, which has seen other rows: the state at `from` to the first
+    /// of `groups`, and the states after it to the other ones.
     ///
     /// # Panics
     /// If they belong to another aggregate, or one of the groups does not exist.
     pub fn merge_groups(&mut self, groups: &[u32], other: &Accumulator, from: usize) {
         assert_eq!(self.kind, other.kind);
         assert!(from + groups.len() <= other.groups, "the groups exist");
-        if self.kind.goes_by_position() {
+        if self.kind.depends_on_position() {
             for (&group, from) in groups.iter().zip(from..) {
                 self.merge_by_position(group as usize, other, from);
             }
@@ -443,10 +443,11 @@ impl Accumulator {
         }
     }
 
-    /// Adds exact sums of another worker, of which all together are within its reach.
+    /// Adds exact sums of another worker. The sums that are added may be a part of all that its
+    /// `magnitude_bound` covers; the bound holds for each part.
     fn merge_exact_groups(&mut self, groups: &[u32], other: &Accumulator, from: usize) {
-        if self.reach <= REACH_MAX - other.reach {
-            self.reach += other.reach;
+        if self.magnitude_bound <= BOUND_MAX - other.magnitude_bound {
+            self.magnitude_bound += other.magnitude_bound;
             let sums = &other.integers[from..];
             merge_into(&mut self.integers, groups, sums, i64::wrapping_add);
         } else {
@@ -461,7 +462,7 @@ impl Accumulator {
         }
     }
 
-    /// The states of these groups, in their order.
+    /// Returns the states of these groups, in the order of `groups`.
     ///
     /// # Panics
     /// If a group does not exist.
@@ -483,7 +484,7 @@ impl Accumulator {
             integers: gathered(&self.integers, groups),
             floats: gathered(&self.floats, groups),
             carried,
-            reach: self.reach,
+            magnitude_bound: self.magnitude_bound,
             nulls,
             positions: gathered(&self.positions, groups),
             bits: self.gathered_bits(groups),
@@ -496,7 +497,7 @@ impl Accumulator {
         self.integers.clear();
         self.floats.clear();
         self.carried.clear();
-        self.reach = 0;
+        self.magnitude_bound = 0;
         self.nulls.clear();
         self.positions.clear();
         self.bits.clear();
@@ -540,7 +541,7 @@ pub fn count_rows(counts: &mut [u64], groups: GroupIndices<'_>, rows: usize) {
     }
 }
 
-fn set<T: Copy>(values: &mut [T], rows: &[u32], value: T) {
+fn overwrite<T: Copy>(values: &mut [T], rows: &[u32], value: T) {
     rows.iter().for_each(|&row| values[row as usize] = value);
 }
 
@@ -555,7 +556,7 @@ fn fold_into<T: Copy>(
     match groups {
         GroupIndices::Same(group) => states[group] = fold(states[group], fold_all(values)),
         GroupIndices::Each(groups) => {
-            assert_eq!(groups.len(), values.len(), "a group a row");
+            assert_eq!(groups.len(), values.len(), "one group per row");
             for (&group, &value) in groups.iter().zip(values) {
                 let state = &mut states[group as usize];
                 *state = fold(*state, value);
@@ -580,7 +581,7 @@ fn gathered<T: Copy>(states: &[T], groups: &[u32]) -> Vec<T> {
     }
 }
 
-fn join<T: Copy>(states: &mut [T], others: &[T], fold: impl Fn(T, T) -> T) {
+fn combine<T: Copy>(states: &mut [T], others: &[T], fold: impl Fn(T, T) -> T) {
     states.iter_mut().zip(others).for_each(|(state, &other)| *state = fold(*state, other));
 }
 
@@ -591,7 +592,7 @@ fn sum_integers(values: &[i64]) -> i64 {
 /// Returns a number that is at least as large as the magnitude of each value, and at most about
 /// twice as large as the largest.
 fn magnitude_max(values: &[i64]) -> u64 {
-    // The bits that are not copies of the sign.
+    // Clears the bits that only repeat the sign.
     let bits = values.iter().fold(0, |bits, &value| bits | (value ^ (value >> 63)));
     bits.cast_unsigned() + 1
 }
@@ -634,7 +635,7 @@ mod tests {
         AggregateKind::Last { ignores_nulls: true },
     ];
 
-    /// The result that SQL demands for the values of one group, in the order of their rows.
+    /// The result in SQL for the values of one group, in the order of their rows.
     fn expected(kind: AggregateKind, values: &[Option<i64>]) -> Option<i64> {
         let mut there = values.iter().copied().flatten();
         match kind {
@@ -712,7 +713,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn aggregates_mean_what_sql_says(
+        fn aggregates_have_the_results_of_sql(
             batches in vec(rows(), 0..6),
             turn in any::<bool>(),
             is_one in any::<bool>(),
@@ -723,7 +724,7 @@ mod tests {
                 let all = GROUPS as usize;
                 let mut states = Accumulator::new(kind, if is_growing { 2 } else { all });
                 if is_growing {
-                    // What a table had before it was full is not in the next one.
+                    // States from before `clear` must not show afterwards.
                     batch_into(std::slice::from_mut(&mut states), &vec![(1, None)], 7, false);
                     states.clear();
                 }
@@ -769,7 +770,7 @@ mod tests {
         }
 
         #[test]
-        fn floats_are_summed_without_those_that_are_null(
+        fn null_floats_are_not_summed(
             values in vec(option::weighted(0.9, -1_000_i32..1_000), 0..100),
         ) {
             let mut floats: Vec<f64> =

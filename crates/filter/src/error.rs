@@ -1,14 +1,14 @@
-//! Errors of filters, as facts.
+//! Errors of building and evaluating filters.
 
 #![expect(missing_docs, reason = "the message of a variant is its documentation")]
 
 use thiserror::Error;
 use tidegate_model::{ColumnType, Value};
 
-/// The result of everything in this crate that can fail.
+/// The result of a function of this crate that can fail.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// The reason for which an expression is no filter, or a filter gives no result.
+/// The reason why an expression cannot become a filter, or the evaluation of a filter fails.
 #[derive(Debug, Clone, PartialEq, Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -36,9 +36,9 @@ pub enum Error {
     Cancelled,
     #[error("the page frame has {given} columns, but the filter expects {wanted}")]
     FrameColumns { wanted: usize, given: usize },
-    #[error("filter column {column} is stored in a form that {} cannot have", ty.sql())]
+    #[error("filter column {column} has an encoding that type {} cannot have", ty.sql())]
     FrameShape { column: usize, ty: ColumnType },
-    #[error("filter column {column}: code {code} is not in a dictionary of {count}")]
+    #[error("filter column {column}: code {code} is outside of a dictionary of {count} values")]
     Code { column: usize, code: u64, count: usize },
     #[error("filter column {column}: symbol {symbol} is not in the dictionary of the table")]
     Symbol { column: usize, symbol: u32 },
@@ -46,12 +46,12 @@ pub enum Error {
     StringTable { column: usize },
 }
 
-/// The class of an error: the party that can mend it.
+/// The class of an error: what has to be repaired.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Class {
-    /// The caller: the request has to be changed.
+    /// The request, by the caller.
     Caller,
-    /// Damaged bytes: they are not the ones that were written.
+    /// Stored bytes: they are not those that were written.
     Corruption,
 }
 

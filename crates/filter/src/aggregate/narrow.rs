@@ -123,7 +123,7 @@ impl Accumulator {
     }
 
     fn add_narrow_exact(&mut self, groups: GroupIndices<'_>, values: &NarrowValues<'_>) {
-        if self.has_room(values.magnitude_max(), values.count()) {
+        if self.make_room(values.magnitude_max(), values.count()) {
             match groups {
                 GroupIndices::Same(group) => {
                     let sum = i64::try_from(values.sum()).expect("aggregate-2");

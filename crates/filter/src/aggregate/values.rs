@@ -1,4 +1,4 @@
-//! Values of one column for some rows of a page frame, as integers, floats or codes.
+//! Reads the values of one column for some rows of a page frame, as integers, floats or codes.
 //!
 //! - The values are the same as those that decoding the column gives (`column` filter_column-2).
 
@@ -14,7 +14,7 @@ use crate::error::{Error, Result};
 use crate::selection::{ZONE_ROWS, ZONE_WORDS, bits};
 use crate::text::{LengthUnit, SymbolText};
 
-/// Some rows of a zone, by their places in the page frame.
+/// Some rows of a zone, by their indices in the page frame.
 #[derive(Debug, Clone, Copy)]
 pub enum ZoneRows<'r> {
     /// All rows of a range.
@@ -33,7 +33,7 @@ impl<'r> ZoneRows<'r> {
     /// in `list`.
     ///
     /// # Panics
-    /// If `words` has not the length of a zone, or the zone is behind the end of the page frame.
+    /// If `words` has not the length of a zone, or the zone is beyond the end of the page frame.
     #[must_use]
     pub fn selected(zone: usize, words: &[u64], list: &'r mut Vec<u16>) -> ZoneRows<'r> {
         assert_eq!(words.len(), ZONE_WORDS);
@@ -64,7 +64,7 @@ impl<'r> ZoneRows<'r> {
         }
     }
 
-    /// The first rows, and those behind them.
+    /// The first `count` rows, and the rows after them.
     ///
     /// # Panics
     /// If there are fewer rows.
@@ -93,7 +93,7 @@ impl<'r> ZoneRows<'r> {
         }
     }
 
-    /// The place of row number `at` of these rows.
+    /// The index in the page frame of row number `at` of these rows.
     ///
     /// # Panics
     /// If there are fewer rows.
@@ -133,7 +133,7 @@ impl<'a> ZoneValues<'a> {
         &self.0
     }
 
-    /// The bounds of a zone; `None` if there are none.
+    /// The bounds of a zone; `None` if the column has none.
     #[must_use]
     pub fn bounds(&self, zone: usize) -> Option<Zone> {
         self.0.slice.zones.get(zone).map(Zone::decode)
@@ -203,7 +203,7 @@ impl<'a> ZoneValues<'a> {
                 let (lengths, count) = (texts.lengths(unit), texts.count());
                 for (at, out) in out.iter_mut().enumerate() {
                     let row = rows.place(at);
-                    // The code below a NULL counts for nothing.
+                    // The code at a NULL row has no meaning.
                     if !self.0.slice.is_valid(row) {
                         *out = 0;
                         continue;

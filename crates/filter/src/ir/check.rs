@@ -1,4 +1,4 @@
-//! Type check of an expression (ir-1), done once, before it is used.
+//! Type check of a filter expression (ir-1), done once, before the expression is evaluated.
 
 use tidegate_model::types::Physical;
 use tidegate_model::{ColumnType, Value};
@@ -144,7 +144,7 @@ pub(crate) fn is_number(ty: ColumnType) -> bool {
     ty.is_integer() || matches!(ty, ColumnType::Float32 | ColumnType::Float64)
 }
 
-/// Returns true if the divisor is a constant with which no division fails.
+/// Returns true if the divisor is a constant with which the division cannot fail.
 fn divides_safely(op: ArithmeticOp, right: &Expr) -> bool {
     match right {
         Expr::Literal(Literal { value: Value::Integer(divisor), .. }) => {

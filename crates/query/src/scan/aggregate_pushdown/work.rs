@@ -330,7 +330,7 @@ fn fold_column(
         return Ok(());
     }
     if is_plain
-        && !read.folds.iter().any(|&fold| plan.folds[fold].goes_by_position())
+        && !read.folds.iter().any(|&fold| plan.folds[fold].depends_on_position())
         && let Some(narrow) = values.narrow(batch.rows)
     {
         for &fold in &read.folds {
