@@ -1,8 +1,11 @@
-//! The Time Series Benchmark Suite: its data, byte for byte, a loader and a sink for it.
+//! The Time Series Benchmark Suite (TSBS): a generator whose output is identical to that of the
+//! original, a loader, and a sink.
 //!
-//! The parts in the order of a run: `run` has the commands, `options` holds the flags, `simulate`
-//! draws rows with the numbers of `random`, `format` writes rows as text, `pipeline` does both on
-//! several threads, `output` opens files and standard output.
+//! The parts in the order of a run: `run` has the commands, `args` and `config` read their flags,
+//! `options` holds those of the generator, `schema` has the tags and fields of the use cases,
+//! `simulate` draws rows with the numbers of `random`, `format` writes rows as text, `pipeline`
+//! does both on several threads, `columnar` writes CSV and Parquet, `load` sends rows to databases,
+//! `sink` is a server that stores nothing, and `output` opens files and standard output.
 
 mod run;
 mod args;

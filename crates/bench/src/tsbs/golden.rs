@@ -1,5 +1,5 @@
-//! Comparison of the generated data with that of TSBS's own program: by hash if one is known, with
-//! the first rows from its description, and between different numbers of threads.
+//! Tests of the generated data: golden hashes and first rows from the original program of TSBS, and
+//! equal bytes for any number of threads.
 
 use std::num::{NonZeroU64, NonZeroUsize};
 
@@ -26,7 +26,7 @@ fn parse(arguments: &str) -> GenerateArguments {
     Line::try_parse_from(std::iter::once("generate").chain(arguments.split(' '))).unwrap().generate
 }
 
-fn bytes(options: &Options, format: Format, threads: usize) -> (Vec<u8>, Generated) {
+fn generated_bytes(options: &Options, format: Format, threads: usize) -> (Vec<u8>, Generated) {
     let mut bytes = Vec::new();
     let threads = NonZeroUsize::new(threads).unwrap();
     let generated = generate(options, format, threads, |text| {
@@ -37,7 +37,7 @@ fn bytes(options: &Options, format: Format, threads: usize) -> (Vec<u8>, Generat
 }
 
 #[test]
-fn bytes_are_those_of_the_original() {
+fn bytes_have_the_golden_hashes() {
     for line in GOLDEN.lines().skip(1) {
         let columns: Vec<&str> = line.split('\t').collect();
         let [arguments, lines, size, expected] = columns[..] else {
@@ -66,8 +66,8 @@ fn bytes_are_those_of_the_original() {
 #[test]
 fn formats_that_share_a_layout_have_the_same_bytes() {
     let options = Options::small(UseCase::Iot);
-    let (headed, _) = bytes(&options, Format::TwoLines, 1);
-    let (bare, _) = bytes(&options, Format::TwoLinesBare, 1);
+    let (headed, _) = generated_bytes(&options, Format::TwoLines, 1);
+    let (bare, _) = generated_bytes(&options, Format::TwoLinesBare, 1);
     assert!(headed.ends_with(&bare) && bare.starts_with(b"tags,name=truck_0,"));
     let header = &headed[..headed.len() - bare.len()];
     let expected = "tags,name string,fleet string,driver string,model string,\
@@ -113,7 +113,7 @@ fn first_rows_are_those_of_the_original() {
              fuel_consumption=25 1451606400000000000",
         ),
     ] {
-        let (bytes, generated) = bytes(&Options::small(use_case), Format::Line, 2);
+        let (bytes, generated) = generated_bytes(&Options::small(use_case), Format::Line, 2);
         let text = String::from_utf8(bytes).unwrap();
         assert_eq!(text.lines().nth(row), Some(expected));
         assert_eq!(text.lines().count() as u64, generated.rows);
@@ -123,29 +123,29 @@ fn first_rows_are_those_of_the_original() {
 }
 
 #[test]
-fn no_time_makes_a_header_alone() {
+fn an_empty_time_range_generates_only_a_header() {
     for use_case in [UseCase::CpuOnly, UseCase::Devops, UseCase::DevopsGeneric, UseCase::Iot] {
         let mut options = Options::small(use_case);
         options.end = options.start;
-        let (bytes, generated) = bytes(&options, Format::TwoLines, 2);
+        let (bytes, generated) = generated_bytes(&options, Format::TwoLines, 2);
         assert_eq!(generated.rows, 0);
         assert!(bytes.starts_with(b"tags,") && bytes.ends_with(b"\n\n"), "{use_case:?}");
     }
 }
 
 #[test]
-fn another_start_moves_the_timestamps_alone() {
+fn another_start_changes_only_the_timestamps() {
     let options = Options::small(UseCase::Iot);
     let mut later = options.clone();
     later.start.0 += 1_000_000_000_000_000_000;
     later.end.0 += 1_000_000_000_000_000_000;
-    let (early, _) = bytes(&options, Format::Line, 1);
-    let (late, _) = bytes(&later, Format::Line, 1);
+    let (early, _) = generated_bytes(&options, Format::Line, 1);
+    let (late, _) = generated_bytes(&later, Format::Line, 1);
     let moved = String::from_utf8(early).unwrap().replace(" 1451", " 2451");
     assert_eq!(hex_sha256(moved.as_bytes()), hex_sha256(&late));
 }
 
-/// Generates any combination of flags that makes at most some ten thousand rows.
+/// Any combination of flags that generates at most some ten thousand rows.
 fn any_options() -> impl Strategy<Value = Options> {
     let use_cases = proptest::sample::select(vec![
         UseCase::CpuOnly,
@@ -162,7 +162,7 @@ fn any_options() -> impl Strategy<Value = Options> {
             let (start, digits, factor) = times;
             let interval = 10_i64.pow(digits) * factor;
             let epochs = epochs.min(1 + 3_000 / scale);
-            // A rest shorter than an interval makes no row.
+            // The last half of an interval generates no row.
             let length = i64::try_from(epochs).unwrap() * interval + interval / 2;
             let options = Options::small(use_case);
             Options {
@@ -198,7 +198,7 @@ proptest! {
                 plain.extend_from_slice(cursor.written());
                 count += stretch.rows.len() as u64;
             }
-            let (parallel, generated) = bytes(&options, format, threads);
+            let (parallel, generated) = generated_bytes(&options, format, threads);
             assert_eq!(generated.rows, count);
             assert!(plain == parallel, "{options:?} {format:?}");
         }

@@ -1,7 +1,8 @@
-//! Schemas of the use cases: tags, measurements and their fields, in the order of every output.
+//! Schemas of the use cases of TSBS: tags, measurements and their fields, in the order in which
+//! every format writes them.
 //!
-//! - tsbs_schema-1. A row carries `slots` numbers, the states of its measurement; its cells follow
-//!   from them alone (`Measurement::cells`), so rows can be formatted by any thread.
+//! - tsbs_schema-1. The simulator gives each row `slots` numbers, its states. The cells of the row
+//!   are computed from these states alone (`Measurement::cells`), so any thread can format a row.
 //!
 //! Not here: the changes of states (`simulate`) and the text of cells (`format`).
 
@@ -28,7 +29,7 @@ pub(crate) struct Tag {
 pub(crate) enum TagKind {
     /// Text.
     Text,
-    /// 32-bit floats, which line protocol has among the fields.
+    /// 32-bit floats, which line protocol has as fields and not as tags.
     Float32,
 }
 
@@ -44,32 +45,32 @@ pub(crate) struct Measurement {
     shape: Shape,
 }
 
-/// Rule by which states become cells.
+/// The rule that computes the cells of a row from its states.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Shape {
     /// Each cell is its state, truncated.
     Integers,
-    /// All cells follow from the free bytes.
+    /// One state, the free bytes, determines all cells.
     Disk,
-    /// All cells follow from total, used, cached and buffered bytes.
+    /// Four states determine all cells: total, used, cached and buffered bytes.
     Memory,
-    /// Each cell is its state, by the rule of its number.
+    /// Each cell is its state, rounded by the rule with the same index.
     Numbers(&'static [Number]),
 }
 
-/// Rule by which a state becomes a number.
+/// The rule that rounds a state to a number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Number {
     /// An integer, truncated.
     Integer,
-    /// A float with this many decimal places, truncated behind them.
+    /// A float, truncated to this many decimal places.
     Decimal(u8),
 }
 
 /// The value of a field.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Cell {
-    /// No value: left out.
+    /// No value.
     Nil,
     /// An integer.
     Integer(i64),
@@ -77,7 +78,7 @@ pub(crate) enum Cell {
     Decimal {
         /// The digits.
         scaled: i64,
-        /// Number of digits behind the point.
+        /// The number of decimal places.
         places: u8,
     },
     /// Any float.
@@ -112,7 +113,8 @@ impl Schema {
 }
 
 impl Measurement {
-    /// Returns the number of states of a row (tsbs_schema-1).
+    /// Returns the number of states of a row (tsbs_schema-1): fewer than cells, if some are
+    /// computed.
     pub(crate) fn slots(&self) -> usize {
         match self.shape {
             Shape::Disk => 1,
@@ -190,7 +192,7 @@ fn memory_cells(total: i64, used: i64, cached: i64, buffered: i64) -> [Cell; 9] 
         Cell::Integer(buffered),
         Cell::Float(100.0 * (float(used) / float(total))),
         Cell::Float(100.0 * (float(available) / float(total))),
-        // The brackets are those of the original.
+        // The order of operations, and so the last digit, is that of the original.
         Cell::Float((100.0 * float(buffered)) / float(total)),
     ]
 }
@@ -241,7 +243,7 @@ const TRUCK_TAGS: &[Tag] = &[
     float32("nominal_fuel_consumption"),
 ];
 
-/// Creates a measurement from a line of field names.
+/// Creates a measurement; `fields` has the names, separated by blanks.
 fn measurement(
     name: &'static str,
     extra_tags: &'static [&'static str],
@@ -366,7 +368,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_row_of_devops_has_as_many_slots_as_are_simulated() {
+    fn rows_of_devops_have_the_slots_of_the_simulator() {
         let slots: Vec<usize> = devops().iter().map(Measurement::slots).collect();
         assert_eq!(slots, [10, 7, 1, 6, 4, 8, 7, 16, 31], "tsbs_schema-1");
     }

@@ -1,4 +1,5 @@
-//! The report of a load: TSBS's lines, which tools parse, then the three counts (load-1), and JSON.
+//! The report of a load: the lines of TSBS, which other programs parse, the counts of sent,
+//! acknowledged and readable rows (load-1), and the results file in JSON.
 
 use std::fs;
 use std::path::Path;
@@ -20,7 +21,7 @@ pub(crate) struct Outcome {
     /// Time until all connections were closed.
     pub(crate) seconds: f64,
     pub(crate) workers: usize,
-    /// True if rates are those of rows sent, as in TSBS.
+    /// True if the summary counts sent rows, as in TSBS.
     pub(crate) faithful: bool,
     /// Seed of generated rows: the given one, or one taken from the clock.
     pub(crate) seed: Option<i64>,
@@ -41,9 +42,9 @@ pub(crate) struct Outcome {
 }
 
 impl Outcome {
-    /// Returns the rows and the time of the summary: acknowledged, else readable, else sent rows;
-    /// always sent rows with `--faithful`, as in TSBS.
-    fn counted(&self) -> (u64, f64) {
+    /// Returns the rows and the seconds of the summary lines: acknowledged rows, otherwise
+    /// readable, otherwise sent ones; with `--faithful` always sent rows, as in TSBS.
+    fn summary_rows(&self) -> (u64, f64) {
         if self.faithful {
             return (self.sent_rows, self.seconds);
         }
@@ -60,12 +61,13 @@ impl Outcome {
         self.acked_rows.unwrap_or(self.sent_rows)
     }
 
-    /// Returns the rows per second of the workers if they only read or generated.
+    /// Returns the rows per second that the workers would have reached without sending.
     fn source_rate(&self) -> f64 {
         self.sent_rows as f64 * self.workers as f64 / self.source_seconds
     }
 
-    /// Returns the metrics of this many rows: exact for all rows taken, else a proportional share.
+    /// Returns the number of metrics in this many rows: exact for all rows taken, otherwise in
+    /// proportion.
     fn metrics_of(&self, rows: u64) -> u64 {
         let share =
             u128::from(self.metrics) * u128::from(rows) / u128::from(self.taken_rows.max(1));
@@ -115,13 +117,13 @@ impl Reporter {
 
 /// Formats three columns: the rate since the last line, the total, and the rate over all.
 fn columns(before: u64, total: u64, took: f64, overall: f64) -> String {
-    let of_late = total.saturating_sub(before) as f64 / took;
-    format!("{of_late:.2},{},{:.2}", scientific(total), total as f64 / overall)
+    let recent = total.saturating_sub(before) as f64 / took;
+    format!("{recent:.2},{},{:.2}", scientific(total), total as f64 / overall)
 }
 
 /// Prints the summary.
 pub(super) fn print(outcome: &Outcome, arguments: &LoadArguments) -> Result<()> {
-    let (rows, seconds) = outcome.counted();
+    let (rows, seconds) = outcome.summary_rows();
     let metrics = outcome.metrics_of(rows);
     let workers = outcome.workers;
     let mean = |count: u64| count as f64 / seconds;
@@ -150,7 +152,7 @@ pub(super) fn print(outcome: &Outcome, arguments: &LoadArguments) -> Result<()> 
         let share = 100.0 * outcome.source_seconds / (outcome.seconds * workers as f64);
         let ceiling = outcome.source_rate();
         say(&format!(
-            "generated    meanwhile, in {share:.0} % of that time: at most {ceiling:.0} rows/s"
+            "generated    in {share:.0} % of that time; without sending: {ceiling:.0} rows/s"
         ))?;
     }
     if 0.0 < outcome.waited_seconds {
@@ -175,7 +177,7 @@ pub(super) fn write_results(
     outcome: &Outcome,
     arguments: &LoadArguments,
 ) -> Result<()> {
-    let (rows, seconds) = outcome.counted();
+    let (rows, seconds) = outcome.summary_rows();
     let rate = |count: u64, seconds: f64| count as f64 / seconds;
     let start = outcome.started.duration_since(UNIX_EPOCH).unwrap_or_default();
     let files: Vec<_> = arguments.file.iter().map(|path| path.display().to_string()).collect();
@@ -222,7 +224,7 @@ pub(super) fn write_results(
             "readableRowRate": readable.map(|(rows, seconds)| rate(rows, seconds)),
         },
     });
-    let text = serde_json::to_string_pretty(&results).expect("names are texts");
+    let text = serde_json::to_string_pretty(&results).expect("keys of objects are strings");
     // TSBS indents by one space.
     let lines = text.lines().map(|line| {
         let bare = line.trim_start();
@@ -243,7 +245,7 @@ fn seconds_since_1970() -> u64 {
 /// Formats a number like C's `%E`: `1.247000E+07`.
 fn scientific(number: u64) -> String {
     let text = format!("{:.6E}", number as f64);
-    let (digits, exponent) = text.split_once('E').expect("it was asked for");
+    let (digits, exponent) = text.split_once('E').expect("the format has an exponent");
     format!("{digits}E+{exponent:0>2}")
 }
 
@@ -252,7 +254,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_summary_is_about_the_rows_that_are_surest() {
+    fn the_summary_counts_acknowledged_else_readable_else_sent_rows() {
         let outcome = |acked_rows, readable, faithful| Outcome {
             target: "questdb",
             started: UNIX_EPOCH,
@@ -275,8 +277,8 @@ mod tests {
             (None, Some((6, f64::NAN)), (6, 2.0)),
             (None, None, (10, 2.0)),
         ] {
-            assert_eq!(outcome(acked, readable, false).counted(), expected);
-            assert_eq!(outcome(acked, readable, true).counted(), (10, 2.0), "as TSBS");
+            assert_eq!(outcome(acked, readable, false).summary_rows(), expected);
+            assert_eq!(outcome(acked, readable, true).summary_rows(), (10, 2.0), "as TSBS");
         }
     }
 

@@ -9,13 +9,13 @@ mod line;
 mod tagged;
 mod postgres;
 mod clickhouse;
-mod crates;
+mod cratedb;
 
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use self::clickhouse::ClickHouse;
-use self::crates::Crate;
+use self::cratedb::CrateDb;
 use self::http::Http;
 use self::line::{LineHttp, LineTcp};
 use self::postgres::Postgres;
@@ -77,10 +77,12 @@ pub(super) fn connect_target(arguments: &LoadArguments) -> Result<Box<dyn Target
     Ok(match arguments.target {
         TargetArgument::Tidegate | TargetArgument::Questdb | TargetArgument::Sink => {
             let http = http(9_000)?.authorized(place);
-            let asks = arguments.target != TargetArgument::Sink;
+            let can_query = arguments.target != TargetArgument::Sink;
             match place.protocol.unwrap_or(ProtocolArgument::IlpTcp) {
-                ProtocolArgument::IlpTcp => Box::new(LineTcp::new(arguments, asks.then_some(http))),
-                ProtocolArgument::IlpHttp => Box::new(LineHttp::questdb(http, asks)),
+                ProtocolArgument::IlpTcp => {
+                    Box::new(LineTcp::new(arguments, can_query.then_some(http)))
+                }
+                ProtocolArgument::IlpHttp => Box::new(LineHttp::questdb(http, can_query)),
             }
         }
         TargetArgument::Influx => {
@@ -99,7 +101,7 @@ pub(super) fn connect_target(arguments: &LoadArguments) -> Result<Box<dyn Target
         }
         TargetArgument::Cratedb => {
             only("its own protocol")?;
-            Box::new(Crate::new(http(4_200)?.authorized(place), arguments))
+            Box::new(CrateDb::new(http(4_200)?.authorized(place), arguments))
         }
     })
 }

@@ -1,4 +1,5 @@
-//! The HTTP/1.1 server of a sink: bodies with a length or in chunks, and persistent connections.
+//! The HTTP/1.1 server of a sink: reads and discards bodies with a length or in chunks, and keeps
+//! connections open between requests.
 
 use std::io::{self, BufRead, BufReader, ErrorKind, Read};
 use std::net::TcpStream;
@@ -7,8 +8,8 @@ use std::sync::atomic::Ordering::Relaxed;
 use super::discard::Discard;
 use super::{READ_BYTES, Shared, write_status};
 
-/// Largest head in bytes.
-const HEAD_BYTES_MAX: u64 = 64 * 1024;
+/// The maximum bytes of a line of the head, or of a line between chunks.
+const LINE_BYTES_MAX: u64 = 64 * 1024;
 
 enum Body {
     Length(u64),
@@ -21,10 +22,10 @@ pub(super) fn serve(stream: TcpStream, shared: &Shared) -> io::Result<()> {
     let mut discard = Discard::new();
     while let Some(body) = read_head(&mut reader, &stream)? {
         match body {
-            Body::Length(length) => take(&mut reader, length, shared, &mut discard)?,
+            Body::Length(length) => discard_body(&mut reader, length, shared, &mut discard)?,
             Body::Chunked => loop {
                 let length = read_chunk_length(&mut reader)?;
-                take(&mut reader, length, shared, &mut discard)?;
+                discard_body(&mut reader, length, shared, &mut discard)?;
                 // Each chunk ends with a line break, and so does the body after the last one.
                 read_line(&mut reader)?;
                 if length == 0 {
@@ -67,12 +68,12 @@ fn read_chunk_length(reader: &mut BufReader<&TcpStream>) -> io::Result<u64> {
 
 fn read_line(reader: &mut BufReader<&TcpStream>) -> io::Result<String> {
     let mut line = String::new();
-    reader.by_ref().take(HEAD_BYTES_MAX).read_line(&mut line)?;
+    reader.by_ref().take(LINE_BYTES_MAX).read_line(&mut line)?;
     Ok(line)
 }
 
 /// Reads and discards a body, or a chunk of one, and counts its bytes and rows.
-fn take(
+fn discard_body(
     reader: &mut BufReader<&TcpStream>,
     mut length: u64,
     shared: &Shared,

@@ -1,5 +1,5 @@
-//! CrateDB as a target, over `_sql`, with many rows in a statement: tags as one object, the time,
-//! and a double for each field.
+//! CrateDB as a load target: INSERT of many rows per request to the HTTP endpoint `_sql`. A row is
+//! an object of tags, a timestamp, and a double for each field.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -15,7 +15,7 @@ use crate::tsbs::load::args::LoadArguments;
 use crate::tsbs::load::rows::{Header, RowLayout};
 use crate::tsbs::pipeline::lock;
 
-pub(super) struct Crate {
+pub(super) struct CrateDb {
     http: Http,
     /// Name of the database, which CrateDB calls a schema.
     db: String,
@@ -26,10 +26,10 @@ pub(super) struct Crate {
     header: Mutex<Option<Arc<Header>>>,
 }
 
-impl Crate {
-    pub(super) fn new(mut http: Http, arguments: &LoadArguments) -> Crate {
+impl CrateDb {
+    pub(super) fn new(mut http: Http, arguments: &LoadArguments) -> CrateDb {
         http.add_header("Content-Type", "application/json".to_owned());
-        Crate {
+        CrateDb {
             http,
             db: arguments.db_name.clone(),
             create: arguments.do_create_db,
@@ -84,7 +84,7 @@ fn execute(http: &Http, statement: &Value) -> Result<Value> {
     serde_json::from_str(&text).map_err(|_| bad_answer("JSON", text))
 }
 
-impl Target for Crate {
+impl Target for CrateDb {
     fn place(&self) -> String {
         self.http.base().to_owned()
     }
@@ -106,7 +106,7 @@ impl Target for Crate {
     }
 
     fn prepare(&self, header: Option<&Header>) -> Result<()> {
-        let header = header.expect("rows between tabs have a header");
+        let header = header.expect("tab-separated rows have a header");
         for (name, fields) in &header.measurements {
             if self.abort_on_exist && self.exists(name)? {
                 return Err(Error::Exists { name: self.table(name) });
@@ -122,7 +122,7 @@ impl Target for Crate {
     }
 
     fn connect(&self) -> Result<Box<dyn Connection>> {
-        let header = lock(&self.header).clone().expect("prepared before");
+        let header = lock(&self.header).clone().expect("`prepare` runs before `connect`");
         let http = self.http.fresh();
         Ok(Box::new(BulkConnection { http, db: self.db.clone(), header }))
     }
@@ -131,7 +131,7 @@ impl Target for Crate {
         if !self.exists(table)? {
             return Ok(Some(0));
         }
-        // Rows are visible after a refresh, which would otherwise come once a second.
+        // Rows become visible with a refresh, which CrateDB does by itself only once a second.
         execute(&self.http, &json!({"stmt": format!("REFRESH TABLE {}", self.table(table))}))?;
         let count = format!("SELECT count(*) FROM {}", self.table(table));
         let answer = execute(&self.http, &json!({"stmt": count}))?;
@@ -178,7 +178,7 @@ impl Connection for BulkConnection {
 }
 
 impl BulkConnection {
-    /// Returns the values of a row, in the order of the statement.
+    /// Returns the table of a row, and its values in the order of the INSERT.
     fn row<'a>(&self, line: &'a str) -> Result<(&'a str, Value)> {
         let bad = |expected, text: &str| Error::BadValue {
             place: "a row",
@@ -200,7 +200,7 @@ impl BulkConnection {
         }
         let time = cells.next().unwrap_or_default();
         let nanos: i64 = time.parse().map_err(|_| bad("time", time))?;
-        // CrateDB keeps milliseconds.
+        // A timestamp of CrateDB has milliseconds.
         let mut row = vec![tags, (nanos / 1_000_000).into()];
         let fields = fields(&self.header, name)?;
         for cell in cells.chain(std::iter::repeat("")).take(fields.len()) {

@@ -1,5 +1,5 @@
-//! Line protocol: over TCP, where nothing is acknowledged, and over HTTP as QuestDB, Tidegate and
-//! InfluxDB take it.
+//! Line protocol as a load target: over TCP, which has no acknowledgement, and over HTTP, to
+//! QuestDB, Tidegate and InfluxDB.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, TcpStream, ToSocketAddrs};
@@ -20,18 +20,19 @@ use crate::error::{Error, Result};
 use crate::tsbs::load::args::LoadArguments;
 use crate::tsbs::load::rows::{Header, RowLayout};
 
-/// Longest delay for a server that asks for one, before the timeout ends it.
+/// The longest delay before a batch is repeated; all delays of a batch together are below the
+/// timeout.
 const BACKOFF_MAX: Duration = Duration::from_secs(30);
 
-/// Most bytes in flight to a server on the same machine: so few that the kernel's pages stay in the
-/// cache between their uses, which saves a fifth of the processor time of sending. Across a network
-/// so few would limit the throughput.
+/// The size of the send buffer to a server on the same machine. With a small one, the pages of the
+/// kernel stay in the cache between their uses, which saves a fifth of the processor time of
+/// sending. Across a network it would limit the throughput.
 const LOOPBACK_SEND_BYTES: usize = 128 * 1024;
 
 pub(super) struct LineTcp {
     address: String,
     timeout: Duration,
-    /// Client for counting rows, if they can be counted.
+    /// The client for counting rows; `None` if the target answers no queries.
     http: Option<Http>,
 }
 
@@ -121,8 +122,8 @@ impl Connection for TcpConnection {
         self.stream.write_all(rows).map_err(|error| self.failed(error))
     }
 
-    /// Ends the connection. The server closes its side when it has read this side to the end; until
-    /// then rows may be lost.
+    /// Ends the connection, and waits until the server closes its side: it does that when it has
+    /// read all rows. Until then rows may be lost.
     fn finish(mut self: Box<Self>) -> Result<()> {
         let mut finish = || {
             self.stream.shutdown(Shutdown::Write)?;
@@ -141,26 +142,26 @@ pub(super) struct LineHttp {
     write_path: String,
     api: Api,
     backoff: Duration,
-    /// Nanoseconds that connections waited for a server that asked for a delay.
+    /// Nanoseconds that connections waited because the server asked for a delay.
     waited: Arc<AtomicU64>,
     gzip: bool,
 }
 
-/// The interface of a server besides writing.
+/// The interface of a server for everything but writing.
 enum Api {
     /// SQL over `/exec`.
     Exec,
-    /// InfluxDB: its query language for counts, and the treatment of its database.
+    /// InfluxDB: the query language for counts, and the flags for its database.
     Influx { dialect: Dialect, create: bool, abort_on_exist: bool },
     /// No interface for queries.
-    Silent,
+    WriteOnly,
 }
 
 impl LineHttp {
-    /// Creates a target for QuestDB or Tidegate, or for a sink, which answers no queries (`asks` is
-    /// false).
-    pub(super) fn questdb(http: Http, asks: bool) -> LineHttp {
-        let api = if asks { Api::Exec } else { Api::Silent };
+    /// Creates a target for QuestDB or Tidegate, or for a sink, which answers no queries
+    /// (`can_query` is false).
+    pub(super) fn questdb(http: Http, can_query: bool) -> LineHttp {
+        let api = if can_query { Api::Exec } else { Api::WriteOnly };
         LineHttp {
             http,
             write_path: "/write?precision=n".to_owned(),
@@ -204,7 +205,7 @@ impl LineHttp {
         self.http.post(&format!("/query?q={}", percent_encoded(statement)), b"")
     }
 
-    fn check_is_new(&self, db: &str) -> Result<()> {
+    fn check_is_absent(&self, db: &str) -> Result<()> {
         match self.query("SHOW DATABASES")?.contains(&format!("[\"{db}\"]")) {
             true => Err(Error::Exists { name: db.to_owned() }),
             false => Ok(()),
@@ -237,22 +238,22 @@ impl Target for LineHttp {
     }
 
     fn keeps_rows(&self) -> bool {
-        !matches!(self.api, Api::Silent)
+        !matches!(self.api, Api::WriteOnly)
     }
 
     fn prepare(&self, _header: Option<&Header>) -> Result<()> {
         match &self.api {
             Api::Influx { dialect: Dialect::InfluxQl { db }, create, abort_on_exist } => {
                 if *abort_on_exist {
-                    self.check_is_new(db)?;
+                    self.check_is_absent(db)?;
                 }
                 if *create {
                     self.recreate(db)?;
                 }
                 Ok(())
             }
-            // A bucket of version 2 is not created here.
-            Api::Influx { .. } | Api::Exec | Api::Silent => Ok(()),
+            // In InfluxDB 2 the user creates the bucket before the load.
+            Api::Influx { .. } | Api::Exec | Api::WriteOnly => Ok(()),
         }
     }
 
@@ -274,7 +275,7 @@ impl Target for LineHttp {
         match &self.api {
             Api::Exec => count_by_exec(&self.http, table).map(Some),
             Api::Influx { dialect, .. } => dialect.count(&self.http, table).map(Some),
-            Api::Silent => Ok(None),
+            Api::WriteOnly => Ok(None),
         }
     }
 
@@ -293,22 +294,22 @@ struct HttpConnection {
 }
 
 /// Compresses rows into a buffer, replacing its content.
-fn compress<'a>(rows: &[u8], memory: &'a mut Vec<u8>) -> &'a [u8] {
-    memory.clear();
+fn compress<'a>(rows: &[u8], buffer: &'a mut Vec<u8>) -> &'a [u8] {
+    buffer.clear();
     // The fastest level is used, because a client that compresses well would be the bottleneck.
-    let mut encoder = GzEncoder::new(&mut *memory, Compression::fast());
-    encoder.write_all(rows).and_then(|()| encoder.finish()).expect("memory takes it");
-    memory
+    let mut encoder = GzEncoder::new(&mut *buffer, Compression::fast());
+    encoder.write_all(rows).and_then(|()| encoder.finish()).expect("a write to memory succeeds");
+    buffer
 }
 
 impl Connection for HttpConnection {
     fn send(&mut self, rows: &[u8], row_count: u64, acked: &AtomicU64) -> Result<()> {
-        let body = self.gzip.as_mut().map_or(rows, |memory| compress(rows, memory));
+        let body = self.gzip.as_mut().map_or(rows, |buffer| compress(rows, buffer));
         let start = Instant::now();
         let mut backoff = self.backoff;
         loop {
             let answer = self.http.post_any(&self.path, body)?;
-            // Both statuses mean that nothing was taken (load_target-2).
+            // Both statuses mean that the server took no row of the batch (load_target-2).
             if matches!(answer.0, 429 | 503) && start.elapsed() + backoff < self.http.timeout() {
                 thread::sleep(backoff);
                 let nanos = u64::try_from(backoff.as_nanos()).unwrap_or(u64::MAX);
