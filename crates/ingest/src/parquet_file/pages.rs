@@ -1,11 +1,12 @@
-//! The pages of one row group, checked before the library decodes them.
+//! The pages of one row group of a Parquet file: checks them before the library decodes them, and
+//! measures the memory that decoding takes.
 //!
-//! - pages-1. A page that is passed on lies within its column chunk, and its declared sizes take no
-//!   more memory than the import has for one page, and a small multiple of its bytes.
+//! - pages-1. A page that is passed to the decoder lies within its column chunk. The memory for its
+//!   declared sizes is at most `page_bytes_max`, and at most what its bytes can decompress to.
 //!
-//! The library reserves memory for the sizes in a header: of the values, of a dictionary, the
-//! number of deltas. Damaged bytes may declare any size, and an allocation beyond the memory ends
-//! the process. Not here: the values, which the library decodes and checks.
+//! The library allocates memory by the sizes that a page declares, of its values, its dictionary or
+//! its deltas, before it reads them. Damaged bytes may declare any size, and a failed allocation
+//! ends the process. Not here: the values, which the library decodes and checks.
 
 use std::sync::Arc;
 
@@ -29,18 +30,18 @@ pub(super) struct GroupPages {
     pub(super) source: ParquetSource,
     pub(super) metadata: Arc<ParquetMetaData>,
     pub(super) group: usize,
-    /// The maximum bytes of a page (`page_bytes_max`).
+    /// The maximum bytes of a decompressed page (function `page_bytes_max`).
     pub(super) page_bytes_max: u64,
 }
 
-/// The maximum bytes of a page: the memory of the import, since a few bytes of the file can
-/// decompress to any size.
+/// The maximum bytes of a decompressed page: the memory of the import, within the limits of the
+/// format. There must be a maximum, since a few bytes of the file can decompress to any size.
 pub(super) fn page_bytes_max(memory: ByteCount) -> u64 {
     memory.0.clamp(limits::PARQUET_PAGE_BYTES_LEAST, limits::PARQUET_PAGE_BYTES)
 }
 
 impl GroupPages {
-    fn own(&self) -> &RowGroupMetaData {
+    fn row_group(&self) -> &RowGroupMetaData {
         self.metadata.row_group(self.group)
     }
 
@@ -52,7 +53,7 @@ impl GroupPages {
 
 impl RowGroups for GroupPages {
     fn num_rows(&self) -> usize {
-        usize::try_from(self.own().num_rows()).unwrap_or(0)
+        usize::try_from(self.row_group().num_rows()).unwrap_or(0)
     }
 
     fn column_chunks(&self, column: usize) -> Result<Box<dyn PageIterator>> {
@@ -61,7 +62,7 @@ impl RowGroups for GroupPages {
     }
 
     fn row_groups(&self) -> Box<dyn Iterator<Item = &RowGroupMetaData> + '_> {
-        Box::new(std::iter::once(self.own()))
+        Box::new(std::iter::once(self.row_group()))
     }
 
     fn metadata(&self) -> &ParquetMetaData {
@@ -88,15 +89,16 @@ pub(super) struct CheckedPages {
     source: ParquetSource,
     column: ColumnDescPtr,
     compression: Compression,
-    /// The offset of the next page's header, and the end of the chunk.
+    /// The offset of the next page's header.
     at: u64,
+    /// The end of the column chunk.
     end: u64,
     bytes_max: u64,
 }
 
 impl CheckedPages {
     fn new(pages: &GroupPages, column: usize) -> Result<Self> {
-        let (source, group) = (&pages.source, pages.own());
+        let (source, group) = (&pages.source, pages.row_group());
         let chunk = group.column(column);
         let (at, end) = range_of(chunk, source.bytes())?;
         let rows = usize::try_from(group.num_rows())?;
@@ -142,8 +144,8 @@ impl CheckedPages {
         Ok(())
     }
 
-    /// The bytes of the dictionary and of two of the largest pages, and the rows and the bytes of
-    /// all pages, as far as their headers are readable.
+    /// Returns the bytes of the dictionary and of two pages as large as the largest, and the rows
+    /// and the bytes of each page, as far as the headers are readable.
     fn measure(mut self) -> (u64, Vec<PageRows>) {
         let (mut dictionary, mut largest, mut pages) = (0, 0, Vec::new());
         while self.at < self.end {
@@ -173,7 +175,8 @@ impl CheckedPages {
         (two.saturating_add(dictionary), pages)
     }
 
-    /// The header at `at`: most have a few dozen bytes, but its statistics may be long.
+    /// Reads the header at `at`. Most headers have a few dozen bytes, but statistics may make them
+    /// long.
     fn header(&self) -> Result<super::thrift::PageSizes> {
         let left = usize::try_from(self.end - self.at).unwrap_or(usize::MAX);
         let mut window = HEADER_BYTES.min(left);
@@ -188,7 +191,7 @@ impl CheckedPages {
         }
     }
 
-    /// Checks the sizes that a page declares for its values.
+    /// Checks that a page has enough bytes for the number of values that it declares.
     fn check_page(&self, page: &Page) -> Result<()> {
         let bytes = page.buffer().len() as u64;
         let declared = u64::from(page.num_values());
@@ -217,8 +220,8 @@ impl CheckedPages {
         if is_possible { Ok(()) } else { Err(Flaw::PageValues { declared, bytes }.into()) }
     }
 
-    /// The bytes of a page behind its levels: the column is flat, so there are levels only if a
-    /// value may be NULL.
+    /// Returns the bytes of a page after its levels. The column is flat, so there are levels only
+    /// if a value may be NULL.
     fn values_of<'a>(&self, page: &'a Page) -> &'a [u8] {
         let bytes: &[u8] = page.buffer();
         let levels = match page {
@@ -240,8 +243,8 @@ impl CheckedPages {
 /// The memory that decoding a row group takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct GroupMemory {
-    /// The bytes of its pages: of each column its dictionary and two pages, since the rows of a
-    /// batch may be in both; and the further bytes of a batch.
+    /// The bytes of the dictionaries, of two pages of each column, since a batch may begin in one
+    /// page and end in the next, and of further pages if the texts of a batch lie in more.
     pub(super) bytes: u64,
     /// The rows that are decoded at a time.
     pub(super) batch_rows: usize,
@@ -251,7 +254,7 @@ pub(super) struct GroupMemory {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct MeasuredColumn {
     pub(super) leaf: usize,
-    /// True for texts, which stay where they were decoded until the batch is done.
+    /// True for texts: a batch refers to them, so all pages that have its texts stay in memory.
     pub(super) is_text: bool,
 }
 
@@ -259,10 +262,10 @@ pub(super) struct MeasuredColumn {
 type PageRows = (u64, u64);
 
 impl GroupPages {
-    /// The memory that decoding these columns takes with batches of at most `rows_max` rows, whose
-    /// texts lie in pages of `batch_max` bytes beside those that are in memory anyway. The writer
-    /// of the file has chosen the sizes of its pages; flaws in them are found when they are
-    /// decoded.
+    /// Chooses the rows of a batch, at most `rows_max`, and returns the memory that decoding these
+    /// columns takes with it. The batch is made smaller until its texts need at most `batch_max`
+    /// bytes of pages besides the two pages of each column. Damaged pages are counted as far as
+    /// they are readable: they are reported when they are decoded.
     pub(super) fn memory(
         &self,
         columns: impl Iterator<Item = MeasuredColumn>,
@@ -272,21 +275,21 @@ impl GroupPages {
         let (mut bytes, mut texts) = (0_u64, Vec::new());
         for column in columns {
             let Ok(pages) = self.pages(column.leaf) else { continue };
-            let (own, least) = pages.measure();
+            let (own, page_rows) = pages.measure();
             bytes = bytes.saturating_add(own);
-            let chunk = self.own().column(column.leaf);
+            let chunk = self.row_group().column(column.leaf);
             if chunk.encodings().any(|encoding| encoding == Encoding::DELTA_BYTE_ARRAY) {
                 // A few bytes of a page may repeat any number of bytes of the value before them.
                 rows_max = rows_max.min(DELTA_BATCH_ROWS);
             }
             if column.is_text {
-                let two = window(&least, 1).saturating_mul(2);
-                texts.push((least, two));
+                let two = bytes_of_rows_max(&page_rows, 1).saturating_mul(2);
+                texts.push((page_rows, two));
             }
         }
         let extra = |rows: usize| {
             let of = |(pages, two): &(Vec<PageRows>, u64)| {
-                window(pages, rows as u64).saturating_sub(*two)
+                bytes_of_rows_max(pages, rows as u64).saturating_sub(*two)
             };
             texts.iter().map(of).fold(0, u64::saturating_add)
         };
@@ -299,20 +302,22 @@ impl GroupPages {
     }
 }
 
-/// The rows of a batch if values are stored as prefixes of others.
+/// The maximum rows of a batch if values are stored as suffixes to a prefix of the value before.
 const DELTA_BATCH_ROWS: usize = 512;
 
-/// The maximum bytes of the pages in which this many adjacent rows lie.
-fn window(pages: &[PageRows], rows: u64) -> u64 {
+/// Returns the maximum bytes of the pages in which this many adjacent rows lie, over all positions
+/// of the rows.
+fn bytes_of_rows_max(pages: &[PageRows], rows: u64) -> u64 {
     let (mut most, mut first) = (0, 0);
-    // The bytes of the pages `first..=last`, and the rows of those between them.
+    // The bytes of the pages `first..=last`, and the rows of the pages between these two.
     let (mut bytes, mut between) = (0_u64, 0_u64);
     for last in 0..pages.len() {
         bytes = bytes.saturating_add(pages[last].1);
         if first + 1 < last {
             between = between.saturating_add(pages[last - 1].0);
         }
-        // The rows may be one at each end, and all between them.
+        // Rows that reach from page `first` to page `last` have at least one row in each, and all
+        // rows of the pages between.
         while first < last && rows < between.saturating_add(2) {
             bytes = bytes.saturating_sub(pages[first].1);
             first += 1;
@@ -323,10 +328,10 @@ fn window(pages: &[PageRows], rows: u64) -> u64 {
     most
 }
 
-/// A number of bytes in which the headers of most pages fit.
+/// The bytes that are read for a header at first: most headers fit.
 const HEADER_BYTES: usize = 256;
 
-/// The start and the end of a column chunk in its file.
+/// Returns the start and the end of a column chunk in its file.
 fn range_of(chunk: &ColumnChunkMetaData, file: u64) -> Result<(u64, u64)> {
     let start = chunk.dictionary_page_offset().unwrap_or_else(|| chunk.data_page_offset());
     let bytes = chunk.compressed_size();
@@ -336,16 +341,17 @@ fn range_of(chunk: &ColumnChunkMetaData, file: u64) -> Result<(u64, u64)> {
     range.ok_or_else(|| Flaw::Place { start, bytes, file }.into())
 }
 
-/// The maximum bytes that so many compressed ones can become, as far as the format bounds it.
+/// The maximum bytes to which this number of compressed bytes can decompress; `u64::MAX` if the
+/// compression has no bound.
 fn inflated_max(compression: Compression, compressed: u64) -> u64 {
     let (factor, slack) = match compression {
         // A copy of up to 64 bytes takes two.
         Compression::SNAPPY => (64, 64),
-        // A byte more of a length is up to 255 bytes more.
+        // Each further byte of a length adds up to 255 bytes.
         Compression::LZ4 | Compression::LZ4_RAW => (256, 256),
         // 258 bytes take at least two bits.
         Compression::GZIP(_) => (1_040, 1_040),
-        // For uncompressed pages nothing is reserved; the other formats have no bound.
+        // For uncompressed pages nothing is allocated; the other compressions have no bound.
         _ => return u64::MAX,
     };
     compressed.saturating_mul(factor).saturating_add(slack)
@@ -357,22 +363,22 @@ fn are_deltas_possible(bytes: &[u8], lists: usize, values: u64) -> bool {
     let mut rest = bytes;
     for _ in 0..lists {
         match delta_list(rest) {
-            // Bytes that are too short are left to the library: nothing is reserved for them.
+            // Too few bytes for a list: the library allocates nothing, and returns an error.
             None => return true,
             Some((declared, _)) if declared > values => return false,
             // A block of equal deltas has few bytes, but at least one.
             Some((declared, _)) if declared / VALUES_PER_BYTE > rest.len() as u64 => return false,
-            Some((_, behind)) => rest = behind,
+            Some((_, after)) => rest = after,
         }
     }
     true
 }
 
-/// The maximum number of deltas for a byte: blocks of a few thousand equal ones have some ten
+/// The maximum number of deltas per byte: a block of a few thousand equal deltas takes some ten
 /// bytes.
 const VALUES_PER_BYTE: u64 = 1_024;
 
-/// The number of values that a list of deltas (DELTA_BINARY_PACKED) declares, and the bytes behind
+/// The number of values that a list of deltas (DELTA_BINARY_PACKED) declares, and the bytes after
 /// the list.
 fn delta_list(bytes: &[u8]) -> Option<(u64, &[u8])> {
     let mut at = 0;
@@ -386,8 +392,8 @@ fn delta_list(bytes: &[u8]) -> Option<(u64, &[u8])> {
     let in_mini = block / minis;
     let mut left = declared.saturating_sub(1);
     while left > 0 {
-        // A list that is cut off here is cut off for the library, too, behind the count by which it
-        // has reserved memory.
+        // The library finds the list cut off at the same place, after it has allocated memory by
+        // the declared number.
         let widths = varint(bytes, &mut at).and_then(|_| {
             let minis = usize::try_from(minis).ok()?;
             bytes.get(at..at.checked_add(minis)?)
@@ -452,18 +458,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rows_next_to_each_other_lie_in_these_pages() {
+    fn adjacent_rows_are_counted_with_all_bytes_of_their_pages() {
         let pages = [(10, 5), (1, 900), (1, 800), (1, 7), (20, 6)];
         for (rows, expected) in [(1, 900), (2, 1_700), (3, 1_707), (4, 1_713), (5, 1_718)] {
-            assert_eq!(window(&pages, rows), expected, "{rows}");
+            assert_eq!(bytes_of_rows_max(&pages, rows), expected, "{rows}");
         }
-        assert_eq!(window(&pages, 1_000), 1_718);
-        assert_eq!(window(&[], 7), 0);
-        assert_eq!(window(&[(4_000, 3)], 4_096), 3);
+        assert_eq!(bytes_of_rows_max(&pages, 1_000), 1_718);
+        assert_eq!(bytes_of_rows_max(&[], 7), 0);
+        assert_eq!(bytes_of_rows_max(&[(4_000, 3)], 4_096), 3);
     }
 
     #[test]
-    fn lists_of_deltas_are_as_long_as_the_page_says() {
+    fn lists_of_deltas_cannot_declare_more_values_than_the_page() {
         // Blocks of 128 in 4, two values, the first of them 1; one block of widths 0.
         let list = [0x80, 0x01, 4, 2, 2, 0, 0, 0, 0, 0];
         assert_eq!(delta_list(&list), Some((2, &[][..])));
@@ -474,6 +480,6 @@ mod tests {
         // The second list declares terabytes of lengths.
         let huge = [0x80, 0x01, 4, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0x0F, 0];
         assert!(!are_deltas_possible(&[list, huge].concat(), 2, u64::MAX));
-        assert!(are_deltas_possible(&[], 2, 1), "nothing is reserved");
+        assert!(are_deltas_possible(&[], 2, 1), "nothing is allocated");
     }
 }
