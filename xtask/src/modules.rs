@@ -1,6 +1,6 @@
 //! The index of modules: each `.rs` file with the first sentence of its header.
 //!
-//! Not here: a copy of this list in a document, which would be out of date with the next commit.
+//! It is printed on request, and no document has a copy: the next commit would make that outdated.
 
 use std::path::Path;
 
@@ -21,7 +21,7 @@ fn index_of(tree: &Tree, name: &str) -> String {
     lines.collect()
 }
 
-/// The text of the `//!` lines at the top of a file.
+/// Returns the text of the `//!` lines at the top of a file.
 fn header(text: &str) -> String {
     let lines = text.lines().skip_while(|line| line.starts_with("#!["));
     let header = lines.map_while(|line| line.strip_prefix("//!")).map(str::trim);

@@ -1,4 +1,5 @@
-//! `tidegate import`: options for `ingest`, progress during the import, a summary at the end.
+//! `tidegate import`: translates the arguments, runs the import of `ingest` with progress and
+//! cancellation, and prints the summary.
 
 mod summary;
 
@@ -30,11 +31,11 @@ use crate::{sql, tell};
 
 pub(crate) use self::summary::Report;
 
-/// Share of RAM for an import without `--memory`: one part in this many.
-const MEMORY_PART: u64 = 4;
+/// The default of `--memory` is RAM divided by this number.
+const MEMORY_DIVISOR: u64 = 4;
 /// Interval at which the waiting thread checks for Ctrl-C.
 const TICK: Duration = Duration::from_millis(50);
-/// Time that an interrupted import has to stop by itself.
+/// The time for an interrupted import to stop before it is abandoned.
 const GRACE: Duration = Duration::from_secs(1);
 const UNCHANGED: Error = Error::Interrupted { consequence: "; the table is as it was" };
 
@@ -73,7 +74,7 @@ pub(crate) fn import(
 
 type Outcomes = Receiver<tidegate_ingest::Result<ImportSummary>>;
 
-/// Starts the import on its own thread, which may be abandoned.
+/// Starts the import on a thread of its own, which `wait` may abandon.
 fn start(
     database: &Arc<Database>,
     options: &ImportOptions,
@@ -85,10 +86,10 @@ fn start(
     let (progress, cancel) = (Arc::clone(progress), Arc::clone(interrupted));
     let work = move || {
         let outcome = tidegate_ingest::import(&database, &options, &progress, &cancel);
-        // The last owner closes the database: that must be the waiting thread, not this one as it
-        // ends.
+        // The last owner closes the database. So this thread gives up its share before it sends the
+        // outcome: the waiting thread closes the database.
         drop(database);
-        // The receiver is gone if the wait was given up.
+        // The receiver is gone if the import was abandoned.
         let _ = sender.send(outcome);
     };
     let named = thread::Builder::new().name("import".to_owned()).spawn(work);
@@ -98,9 +99,9 @@ fn start(
 
 /// Waits for the outcome.
 ///
-/// An interrupted import that does not end is waiting for its input, perhaps for ever, and is
-/// abandoned: it will see the cancellation before it can commit, and the files it has written are
-/// removed when the database is opened again.
+/// An interrupted import that does not end within `GRACE` waits for its input, perhaps for ever. It
+/// is abandoned: it will see the cancellation before it can commit, and the next program that opens
+/// the database removes the files that it has written.
 fn wait(
     outcomes: &Outcomes,
     progress: &Progress,
@@ -134,14 +135,13 @@ fn options(arguments: &ImportArguments, session: &Session) -> Result<ImportOptio
     let (columns, timestamp, partition_by) = match definition {
         Some(Definition { columns, lengths: given, timestamp, partition_by }) => {
             lengths = given;
-            // A definition without the clause asks for nothing: an existing table keeps its
-            // partitions.
+            // A definition without PARTITION BY also matches an existing table with partitions.
             let unit = Some(partition_by).filter(|unit| *unit != PartitionUnit::None);
             (ColumnSource::Given(columns), timestamp, unit)
         }
         None => (ColumnSource::Infer, None, None),
     };
-    let memory = ByteCount(session.environment.memory.0 / MEMORY_PART);
+    let memory = ByteCount(session.environment.memory.0 / MEMORY_DIVISOR);
     Ok(ImportOptions {
         source: source(&arguments.paths)?,
         table: arguments.table.clone(),
@@ -262,14 +262,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn standard_input_stands_alone() {
+    fn standard_input_must_be_the_only_path() {
         let paths = |words: &[&str]| words.iter().map(ToString::to_string).collect::<Vec<_>>();
         assert!(matches!(source(&paths(&["-"])), Ok(Source::Stdin)));
         assert!(matches!(source(&paths(&["-", "x.csv"])), Err(Error::StdinAmongFiles)));
     }
 
     #[test]
-    fn rejects_are_listed_beside_the_user() {
+    fn rejects_file_is_in_the_working_directory() {
         assert_eq!(rejects_file("hits"), PathBuf::from("hits.rejects.ndjson"));
         assert_eq!(rejects_file("../a"), PathBuf::from(".._a.rejects.ndjson"));
     }

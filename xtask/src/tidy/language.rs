@@ -1,16 +1,16 @@
 //! The rules for the language of comments and prose: STYLE, Language A to D.
 //!
 //! Comments of `.rs` files are read line by line. In `.md` files, code does not count, fenced or
-//! between backticks. Not here: strings of the program, which people read in review.
+//! between backticks. Not checked: string literals, which reviewers read.
 
 use crate::tidy::Finding;
 use crate::tidy::links::{prose, without_code};
 
-/// STYLE B: words with which no doc comment begins.
+/// STYLE B: words with which a doc comment must not begin.
 const QUESTION_WORDS: [&str; 10] =
     ["What", "Who", "Whose", "Whom", "Which", "How", "Whether", "When", "Where", "Why"];
 
-/// STYLE B: persons that are not there. Machines and values are *it*.
+/// STYLE B: pronouns for persons. Machines and values are *it*, and people are named by their role.
 const PERSONS: [&str; 9] =
     ["whoever", "whomever", "somebody", "nobody", "anybody", "everybody", "he", "his", "him"];
 
@@ -43,7 +43,8 @@ pub(crate) fn markdown_findings(path: &str, text: &str) -> Vec<Finding> {
     lines.filter_map(|(line, text)| person(path, line, &without_code(text))).collect()
 }
 
-/// The text of a line of a doc comment, behind `//`; none for a plain comment.
+/// Returns the text of a line of a doc comment, of which `comment` is the part after `//`; `None`
+/// for a plain comment.
 fn doc_text(comment: &str) -> Option<&str> {
     let text = comment.strip_prefix(['/', '!'])?.trim_start();
     Some(text.strip_prefix("- ").unwrap_or(text))

@@ -2,9 +2,10 @@
 
 use tidegate_ingest::{Phase, ProgressSample};
 
-/// Time constant of the moving averages: long enough for steady numbers.
+/// The time constant of the moving averages: a longer one reacts more slowly, and a shorter one
+/// makes the displayed numbers jump.
 const WINDOW_MS: f64 = 3_000.0;
-/// Time within a phase before the first estimate of the remaining time.
+/// The time in a phase after which the remaining time is first estimated.
 const ETA_AFTER_MS: u64 = 500;
 
 /// Moving averages over the samples of one run.
@@ -43,14 +44,15 @@ impl Rates {
     }
 
     pub(super) fn rows_per_second(&self) -> u64 {
-        whole(self.rows_per_ms * 1_000.0)
+        rounded(self.rows_per_ms * 1_000.0)
     }
 
     pub(super) fn bytes_per_second(&self) -> u64 {
-        whole(self.bytes_per_ms * 1_000.0)
+        rounded(self.bytes_per_ms * 1_000.0)
     }
 
-    /// Returns the estimated seconds to the end of the present phase; `None` if they are unknown.
+    /// Returns the estimated seconds to the end of the present phase; `None` if there is no
+    /// estimate.
     pub(super) fn eta_seconds(&self, sample: &ProgressSample) -> Option<u64> {
         if self.at_ms < self.phase_start_ms + ETA_AFTER_MS {
             return None;
@@ -64,7 +66,7 @@ impl Rates {
             }
             _ => return None,
         };
-        (per_ms > 0.0).then(|| whole((left as f64 / per_ms / 1_000.0).ceil()))
+        (per_ms > 0.0).then(|| rounded((left as f64 / per_ms / 1_000.0).ceil()))
     }
 }
 
@@ -88,7 +90,7 @@ fn rows_total(sample: &ProgressSample) -> u64 {
 }
 
 #[expect(clippy::cast_possible_truncation, reason = "the cast of a float saturates")]
-fn whole(value: f64) -> u64 {
+fn rounded(value: f64) -> u64 {
     value.round() as u64
 }
 
@@ -110,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn a_steady_pace_is_told_exactly() {
+    fn a_steady_rate_is_measured_exactly() {
         let mut rates = Rates::default();
         for step in 1..=10 {
             rates.add(step * 200, &sample(Phase::Read, step * 200_000, step * 2_000));
@@ -129,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_guessed_without_a_total_or_at_the_start_of_a_phase() {
+    fn there_is_no_estimate_without_a_total_or_at_the_start_of_a_phase() {
         let mut rates = Rates::default();
         rates.add(1_000, &sample(Phase::Read, 1_000, 1));
         let piped = ProgressSample { bytes_total: None, ..sample(Phase::Read, 1_000, 1) };
