@@ -71,7 +71,8 @@ pub struct WrittenSegment {
     pub file: Option<Arc<dyn DiskFile>>,
 }
 
-/// The description that a possible segment file gives of itself, except for its commits.
+/// Reads the description of a segment from the bytes of a file, except for its commits, which only
+/// records and manifests have.
 pub(crate) fn meta_of(
     path: &std::path::Path,
     bytes: &[u8],

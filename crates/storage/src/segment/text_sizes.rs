@@ -1,4 +1,4 @@
-//! Bounds of the bytes of texts, from the lengths that are stored, before any of them is decoded.
+//! Upper bounds of the decoded bytes of texts, computed from the stored lengths without decoding.
 //!
 //! - text_sizes-1. The texts that `Reader::arrays` makes for some rows of a column have at most as
 //!   many bytes as `TextSizes` counts for these rows.
@@ -18,7 +18,8 @@ pub struct TextSizes<'a> {
     strings: Strings<'a>,
     /// The codes of rows, if `strings` are those of a dictionary.
     codes: Option<Codes<'a>>,
-    /// The codes that were counted: a text of a dictionary is decoded once for some rows.
+    /// The codes that were counted: a text of a dictionary is decoded once for all rows that have
+    /// it.
     counted: HashSet<usize>,
 }
 
@@ -33,7 +34,7 @@ impl<'a> TextSizes<'a> {
         Some(TextSizes { strings, codes, counted: HashSet::new() })
     }
 
-    /// A bound of the bytes of the texts of some rows, without a look at each of them.
+    /// An upper bound of the bytes of the texts of some rows, in constant time.
     #[must_use]
     pub fn bytes_max(&self, rows: &RowSelection<'_>) -> u64 {
         let texts = match self.codes {
@@ -43,7 +44,8 @@ impl<'a> TextSizes<'a> {
         bytes_max(&self.strings, texts)
     }
 
-    /// Counts a row: returns a bound of the bytes that its text adds to those of the rows before.
+    /// Counts a row, and returns an upper bound of the bytes that its text adds to those of the
+    /// rows counted before.
     pub fn count_row(&mut self, row: usize) -> u64 {
         let text = self.text_of(row);
         if self.codes.is_some() && !self.counted.insert(text) {

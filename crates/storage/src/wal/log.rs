@@ -2,14 +2,14 @@
 //!
 //! - wal-2, wal-4, wal-5, wal-6 hold here too.
 //! - wal_log-1. Space is filled with zeros ahead of use, so that a small commit is one `fdatasync`
-//!   that changes no metadata. A large one extends the file itself: its bytes take longer than the
-//!   change of the length, and zeros would double them. On a disk that is nearly full a group has
-//!   no more space than it needs: a commit that frees space, such as DROP TABLE, must still be
-//!   possible.
-//! - wal_log-2. Each file contains the length that it had on disk when it got its name, and each
-//!   group the length that the file had then, as far as known. Small groups are written to space
-//!   that an earlier header or group has announced in this way, so that a truncated file is
-//!   distinguished from one that ends early.
+//!   that changes no metadata. A large group extends the file itself: writing its bytes takes
+//!   longer than changing the length, and filling with zeros first would write them twice. On a
+//!   disk that is nearly full, only the space for the group itself is filled, so that a commit that
+//!   frees space, such as DROP TABLE, remains possible.
+//! - wal_log-2. The header of a file states the length that the file had on disk when it got its
+//!   name, and each group the length that was known when the group was written. Small groups are
+//!   written only within a length that an earlier header or group states. So a file that is shorter
+//!   than stated has been truncated.
 
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
@@ -29,10 +29,10 @@ use super::{Durability, LogOptions};
 use crate::checksummed_file;
 use crate::error::{Error, Result};
 
-/// Bytes from which a group extends the file itself (wal_log-1).
-const OWN_ROOM_BYTES: u64 = 256 << 10;
-/// Minimal space that is filled before it is needed: for the next group, which announces more of
-/// it, and for the one after that (wal_log-2).
+/// The size from which a group extends the file itself (wal_log-1).
+const LARGE_GROUP_BYTES: u64 = 256 << 10;
+/// The minimal space that is filled ahead: for the next group, which states the new length, and for
+/// the group after it (wal_log-2).
 const RESERVE_BYTES_MIN: u64 = 2 * PAGE as u64;
 /// Zeros written at a time.
 const ZEROS_BYTES: usize = 1 << 20;
@@ -58,7 +58,8 @@ pub(crate) struct Log {
     durable: Lsn,
     /// The groups after that position, as they were written (wal-6).
     unsynced: VecDeque<Vec<u8>>,
-    /// Groups before this position are plain: they come from a file of an older version.
+    /// Groups before this position have the form of versions 1 and 2: they were copied from such a
+    /// file.
     plain_until: Lsn,
     files: Vec<LogFile>,
     /// The start of the last file of the previous process, and the end of the file before that one.
@@ -66,13 +67,13 @@ pub(crate) struct Log {
     current: Current,
 }
 
-/// The last file.
+/// The state of the file that groups are written to.
 #[derive(Debug)]
 enum Current {
     Ready(OpenFile),
     /// This process has not started a file yet.
     None,
-    /// No file may be written to.
+    /// A write or sync has failed, and no new file could be started (wal-5).
     Unusable,
 }
 
@@ -135,7 +136,7 @@ impl Log {
         self.end
     }
 
-    /// The position up to which everything is on disk.
+    /// The position up to which all groups are on disk.
     pub(crate) fn durable(&self) -> Lsn {
         self.durable
     }
@@ -194,9 +195,10 @@ impl Log {
         }
     }
 
-    /// Returns the sync that makes everything durable; `None` if it is, or is now because a new
-    /// file has repaired a broken log, or contains the replayed groups. One sync is in progress at
-    /// a time: the kernel reports an error once, and a second sync would not get it.
+    /// Returns the sync that makes all groups durable. Returns `None` if they are durable already,
+    /// or if a new file was started for them, because the log was broken or was just replayed. Only
+    /// one sync may be in progress: the kernel reports an error once, so a second sync would miss
+    /// it.
     pub(crate) fn begin_sync(&mut self) -> Result<Option<LogSync>> {
         match &self.current {
             Current::Ready(file) if self.durable < self.end => {
@@ -218,7 +220,7 @@ impl Log {
         outcome: tidegate_platform::Result<()>,
     ) -> Result<()> {
         if sync.until <= self.durable {
-            // A new file has replaced it meanwhile, with all groups.
+            // A new file has been started since, and contains the groups.
             return Ok(());
         }
         let is_current = match &self.current {
@@ -235,7 +237,7 @@ impl Log {
                 Ok(())
             }
             Ok(()) => {
-                // The file has failed in between: its content is not used (wal-5).
+                // A write to the file has failed since: its content is not used (wal-5).
                 self.start_file().map_err(|error| Error::ReadOnly { source: Arc::new(error) })
             }
             Err(error) => {
@@ -247,8 +249,8 @@ impl Log {
         }
     }
 
-    /// Starts another file if this one is long. Groups written since the last sync are written
-    /// there again, which saves their commits a sync.
+    /// Starts another file if this one is long. The groups written since the last sync are written
+    /// to the new file again and are synced with it, so their commits need no further sync.
     fn rotate(&mut self) {
         let Current::Ready(file) = &self.current else { return };
         if self.options.file_bytes < self.end.0 - file.first.0 {
@@ -265,7 +267,7 @@ impl Log {
         }
     }
 
-    /// The file for the next group, with zeros at its place (wal_log-1).
+    /// Returns the file for the next group, with space for it (wal_log-1).
     fn room_for(&mut self, bytes: u64) -> Result<OpenFile> {
         if !matches!(self.current, Current::Ready(_)) {
             self.start_file().map_err(|error| Error::ReadOnly { source: Arc::new(error) })?;
@@ -277,15 +279,15 @@ impl Log {
         }
         let Current::Ready(file) = &mut self.current else { unreachable!("it was just started") };
         let wanted = FILE_HEADER_BYTES as u64 + (self.end.0 - file.first.0) + bytes;
-        if bytes >= OWN_ROOM_BYTES {
+        if bytes >= LARGE_GROUP_BYTES {
             if wanted > file.filled {
                 file.handle.allocate(wanted).map_err(Error::disk("extend log"))?;
                 file.filled = wanted;
             }
             return Ok(file.clone());
         }
-        // wal_log-2: space is announced for the groups that follow.
-        let reserve = (self.options.step_bytes / 2).clamp(RESERVE_BYTES_MIN, 2 * OWN_ROOM_BYTES);
+        // wal_log-2: this group states the length for the small groups after it.
+        let reserve = (self.options.step_bytes / 2).clamp(RESERVE_BYTES_MIN, 2 * LARGE_GROUP_BYTES);
         let ahead = wanted + reserve;
         if ahead > file.filled {
             let from = file.filled;
