@@ -4,18 +4,18 @@
 //! - filter_pattern-2. ILIKE folds ASCII letters, and the two letters beyond ASCII that fold to one
 //!   of them: U+017F to `s` and U+212A, the sign of kelvin, to `k`. Its pattern is ASCII.
 //!
-//! Patterns without `_`, which most are, consist of pieces of text between `%`, and are searched
-//! piece by piece in linear time. The other patterns are matched character by character, in time
-//! proportional to the product of the lengths of the text and of the longest piece
-//! ([`Pattern::walked`]).
+//! The pieces of a pattern are its parts between `%`. A pattern without `_`, which is the common
+//! case, is searched piece by piece in linear time. A pattern with `_` is matched character by
+//! character, in time proportional to the length of the text times the length of its longest piece
+//! with `_` ([`Pattern::stepwise_length`]).
 
 use memchr::memmem;
 
 /// The number of steps between two cancel checks: some milliseconds.
 const CHECK_STEPS: usize = 1 << 20;
-/// The number of places where a piece of text began and did not go on, after which it is searched
-/// by an algorithm of linear time.
-const FALSE_STARTS: usize = 32;
+/// The number of places where only the first byte of a piece matched, after which the piece is
+/// searched by an algorithm of linear time.
+const FALSE_STARTS_MAX: usize = 32;
 
 /// A pattern prepared for matching.
 #[derive(Debug, Clone, PartialEq)]
@@ -92,7 +92,7 @@ impl Pattern {
         Pattern { parts, folds: case_insensitive }
     }
 
-    /// The common prefix, if the pattern demands nothing else of a text.
+    /// The prefix that a text must have, if that is all that the pattern requires.
     pub(crate) fn as_prefix(&self) -> Option<&[u8]> {
         match self.parts.as_slice() {
             _ if self.folds => None,
@@ -112,10 +112,10 @@ impl Pattern {
         }
     }
 
-    /// The length of the longest piece that is matched character by character: bytes and characters
-    /// of a piece between `%` that has a `_`.
+    /// The length of the longest piece that is matched character by character, because it has a
+    /// `_`; 0 if there is none.
     #[must_use]
-    pub fn walked(&self) -> usize {
+    pub fn stepwise_length(&self) -> usize {
         let length = |piece: &[Part]| {
             let of_part = |part: &Part| match part {
                 Part::Text(text) => text.len(),
@@ -138,7 +138,7 @@ impl Pattern {
             Part::AnyText => Some(0),
             Part::AnyOne => None,
         });
-        // The dead state, and the one behind the last byte.
+        // One for each byte, the dead state, and the state after the last byte.
         let states = bytes.sum::<Option<usize>>()? + 2;
         if self.folds || states > STATES_MAX {
             return None;
@@ -166,7 +166,7 @@ impl Pattern {
         self.matches_while(text, || true).expect("it is not cancelled")
     }
 
-    /// Returns true if the text matches; `None` if `may_continue`, which is asked every few
+    /// Returns true if the text matches; `None` if `may_continue`, which is called every few
     /// milliseconds, returns false.
     pub fn matches_while(&self, text: &[u8], may_continue: impl FnMut() -> bool) -> Option<bool> {
         let mut cancel_check = CancelCheck { steps: 0, may_continue };
@@ -178,7 +178,7 @@ impl Pattern {
 }
 
 impl ByteAutomaton {
-    /// Makes an automaton in which every state leads to the dead one.
+    /// Creates an automaton in which every state leads to the dead one.
     fn new(states: usize) -> ByteAutomaton {
         let next = vec![[narrow(DEAD); 256]; states];
         ByteAutomaton { next, start: DEAD + 1, accepts: vec![false; states] }
@@ -192,10 +192,10 @@ impl ByteAutomaton {
     }
 
     /// Adds the states of a piece that is searched from state `first` on. If the text has to end
-    /// with it, the state behind it goes on with the search.
+    /// with it, the search continues from the state after it.
     fn add_searched(&mut self, first: usize, piece: &[u8], is_last: bool) {
-        // The state after the longest end of the bytes read that is a beginning of the piece, if
-        // the bytes read are not those of the whole piece.
+        // As in the algorithm of Knuth, Morris and Pratt: the state after the longest proper suffix
+        // of the bytes read that is a prefix of the piece.
         let mut fallback = first;
         self.next[first].fill(narrow(first));
         for (at, &byte) in piece.iter().enumerate() {
@@ -231,11 +231,11 @@ fn fold(text: &[u8]) -> Vec<u8> {
     }
     let mut folded = Vec::with_capacity(text.len());
     let mut rest = text;
-    while let Some((&first, behind)) = rest.split_first() {
+    while let Some((&first, after)) = rest.split_first() {
         let (byte, left) = match rest {
             [0xC5, 0xBF, left @ ..] => (b's', left),
             [0xE2, 0x84, 0xAA, left @ ..] => (b'k', left),
-            _ => (first.to_ascii_lowercase(), behind),
+            _ => (first.to_ascii_lowercase(), after),
         };
         folded.push(byte);
         rest = left;
@@ -243,9 +243,9 @@ fn fold(text: &[u8]) -> Vec<u8> {
     folded
 }
 
-/// Matches greedily: where a part after `%` fails, the text of that `%` grows by a byte. Only the
-/// last `%` has to be tried again: an earlier one that took more would leave less text for the
-/// parts behind it.
+/// Matches greedily: if a part after a `%` fails, this `%` takes more of the text. Only the last
+/// `%` has to be tried again: if an earlier one took more, less text would be left for the parts
+/// after it.
 fn match_parts(
     parts: &[Part],
     text: &[u8],
@@ -272,19 +272,19 @@ fn match_parts(
         match (step, &mut retry) {
             (Some(next), _) => (part, at) = (part + 1, next),
             (None, None) => return Some(false),
-            (None, Some((behind, from))) => {
-                let Some(next) = next_try(&parts[*behind..], text, *from) else {
+            (None, Some((after, from))) => {
+                let Some(next) = next_try(&parts[*after..], text, *from) else {
                     return Some(false);
                 };
                 cancel_check.count_steps((next - *from) / 16)?;
-                (part, at) = (*behind, next);
+                (part, at) = (*after, next);
                 *from = next;
             }
         }
     }
 }
 
-/// The next position behind `from` at which the part after a `%` may begin.
+/// The next position after `from` at which the part after a `%` may begin.
 fn next_try(parts: &[Part], text: &[u8], from: usize) -> Option<usize> {
     let next = after_character(text, from)?;
     match parts {
@@ -298,7 +298,7 @@ fn next_try(parts: &[Part], text: &[u8], from: usize) -> Option<usize> {
     }
 }
 
-/// The position behind the character at `at`.
+/// The position after the character at `at`.
 fn after_character(text: &[u8], at: usize) -> Option<usize> {
     let rest = text.get(at + 1..)?;
     Some(at + 1 + rest.iter().take_while(|&&byte| byte & 0xC0 == 0x80).count())
@@ -309,7 +309,7 @@ fn find(text: &[u8], wanted: &[u8]) -> Option<usize> {
     let (&first, rest) = wanted.split_first()?;
     let last = text.len().checked_sub(wanted.len())?;
     let mut from = 0;
-    for _ in 0..FALSE_STARTS {
+    for _ in 0..FALSE_STARTS_MAX {
         if last < from {
             return None;
         }
@@ -367,7 +367,7 @@ mod tests {
     }
 
     #[test]
-    fn ilike_folds_ascii_and_its_two_relatives() {
+    fn ilike_folds_ascii_and_two_letters_beyond() {
         let pattern = Pattern::new("%KILOs%", true);
         for text in ["kilos", "xKiLoSx", "\u{212a}ilo\u{17f}"] {
             assert!(pattern.matches(text.as_bytes()), "{text}");
@@ -382,25 +382,25 @@ mod tests {
         // A naive search would compare two megabytes at each position, which takes minutes.
         check(&format!("%{wanted}b%"), &[&format!("{text}b")], &[&text]);
         check(&format!("%{wanted}b%c"), &[&format!("{text}bc")], &[&text, &format!("{text}b")]);
-        assert_eq!(Pattern::new("%abc%de", false).walked(), 0);
-        assert_eq!(Pattern::new("%abc%d_e%f%", false).walked(), 3);
+        assert_eq!(Pattern::new("%abc%de", false).stepwise_length(), 0);
+        assert_eq!(Pattern::new("%abc%d_e%f%", false).stepwise_length(), 3);
     }
 
     #[test]
     fn a_long_match_checks_for_cancellation() {
         let text = "a".repeat(1 << 20);
         let pattern = Pattern::new(&format!("%{}b", "_a".repeat(1 << 16)), false);
-        let mut asked = 0;
+        let mut calls = 0;
         let matched = pattern.matches_while(text.as_bytes(), || {
-            asked += 1;
-            asked < 3
+            calls += 1;
+            calls < 3
         });
-        assert_eq!((matched, asked), (None, 3));
+        assert_eq!((matched, calls), (None, 3));
         assert_eq!(Pattern::new("%b", false).matches_while(b"ab", || false), Some(true));
     }
 
     #[test]
-    fn bytes_that_are_no_text_give_no_panic() {
+    fn invalid_utf8_does_not_panic() {
         for pattern in ["%_a%_", "_", "%\u{e4}_"] {
             for text in [&[0x80_u8, 0xBF][..], &[0xC3], &[b'a', 0xFF, 0x80]] {
                 let _ = Pattern::new(pattern, false).matches(text);

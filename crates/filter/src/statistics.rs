@@ -1,8 +1,8 @@
-//! Statistics of evaluation: pass rates, which order the conjuncts of a filter, and counters, which
-//! EXPLAIN ANALYZE shows.
+//! Statistics about the evaluation of filters: pass rates, by which the conjuncts of a filter are
+//! ordered, and the counters that EXPLAIN ANALYZE shows.
 
-/// The method by which a conjunct was evaluated for a zone, from fast to slow; the slowest one if
-/// the parts of a conjunct had different methods.
+/// The method by which a conjunct was evaluated for a zone, in the order from fast to slow. If the
+/// parts of a conjunct were evaluated by several methods, the slowest one counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Method {
     /// The bounds of the zone showed that no row matches.
@@ -13,16 +13,16 @@ pub enum Method {
     Kernel,
     /// Compiled code evaluated every row.
     Compiled,
-    /// The interpreter evaluated the rows that were left.
+    /// The interpreter evaluated the rows that passed the conjuncts before.
     Interpreted,
 }
 
 /// The counters of one conjunct.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ConjunctStatistics {
-    /// Zones that their bounds excluded.
+    /// Zones whose bounds showed that no row matches.
     pub zones_skipped: u64,
-    /// Zones that their bounds included as a whole.
+    /// Zones whose bounds showed that every row matches.
     pub zones_whole: u64,
     /// Zones that a kernel tested.
     pub zones_kernel: u64,
@@ -30,9 +30,9 @@ pub struct ConjunctStatistics {
     pub zones_compiled: u64,
     /// Zones that the interpreter evaluated.
     pub zones_interpreted: u64,
-    /// Rows that earlier conjuncts had left.
+    /// Rows that the conjuncts before this one passed.
     pub rows_in: u64,
-    /// Rows that this conjunct left.
+    /// Rows that this conjunct passed.
     pub rows_out: u64,
 }
 
@@ -62,7 +62,7 @@ struct ConjunctHistory {
     statistics: ConjunctStatistics,
 }
 
-/// The weight of the newest zone: about the last sixteen zones are remembered.
+/// The weight of the newest zone in the moving average: about the last sixteen zones count.
 const NEWEST_WEIGHT: f64 = 1.0 / 16.0;
 
 impl Default for ConjunctHistory {
@@ -85,7 +85,7 @@ impl AdaptiveOrder {
         self.conjuncts.iter().map(|history| &history.statistics)
     }
 
-    /// Returns the counters and sets them to 0; the recent shares of rows stay.
+    /// Returns the counters and sets them to 0; the pass rates stay.
     pub fn take_statistics(&mut self) -> Vec<ConjunctStatistics> {
         let take = |history: &mut ConjunctHistory| std::mem::take(&mut history.statistics);
         self.conjuncts.iter_mut().map(take).collect()

@@ -1,15 +1,15 @@
 //! Parsers of text, Parquet and the line protocol, and the parallel import of files into segments.
 //!
-//! A file flows one way: `input` (chunks of bytes, read ahead), `split` and `index` (records and
-//! fields), `convert` (values, a parsed batch at a time), `scatter` (column buffers of buckets of
-//! time), `segment_build` (sorted, encoded segments), commit. Every byte is parsed once, whatever
-//! the order of the rows.
+//! The stages of an import of files: `input` (chunks of bytes, read ahead), `split` and `index`
+//! (records and fields), `convert` (values, a parsed batch at a time), `scatter` (column buffers of
+//! buckets of time), `segment_build` (sorted, encoded segments), commit. Every byte is parsed once,
+//! whatever the order of the rows.
 //!
-//! Streamed rows take another way: `line` parses the line protocol to rows, which the database
-//! appends as they are.
+//! Lines of the line protocol skip these stages: `line` parses them to rows, which the database
+//! appends to its memtables.
 //!
-//! Not here: the format of a segment and the commit (`storage`). Threads and bounded channels, no
-//! `async`.
+//! Not here: the format of a segment and the commit (`storage`). Work runs on
+//! threads with bounded channels; there is no `async`.
 
 pub mod timestamp;
 pub mod parse;

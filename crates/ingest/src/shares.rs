@@ -1,13 +1,12 @@
-//! The division of an import's memory: each share is a part of `--memory`, and all are defined
-//! here.
+//! The division of an import's memory: the fixed shares of `--memory` that its parts may use.
 //!
-//! - Waiting rows take at most `spill_from`; the work on them takes the rest: a record that is
-//!   joined or packed, columns that are encoded, writes in flight.
+//! - Rows that wait to be sorted take at most `spill_from`. The rest is for the work on rows:
+//!   records that are put together or packed, columns that are encoded, writes in flight.
 //! - Shares are measured in bytes of the actual rows, and never by an assumed size of a row: a
 //!   few rows may be a million times as large as the others.
 //!
 //! Not here: the budget itself (`platform::MemoryBudget`). Symbols, which cannot be spilled, and
-//! some fixed buffers of each thread are beside the shares.
+//! some fixed buffers of each thread are not counted here.
 
 use std::num::NonZeroUsize;
 
@@ -26,8 +25,8 @@ pub(crate) struct Shares {
 pub(crate) const LARGE_RECORD_BYTES: usize = 1 << 20;
 /// The maximum size of a buffer that is kept for later rows.
 const REUSED_BYTES_MAX: u64 = 64 << 20;
-/// The maximum size of the interned texts of a column that is no symbol: they stay within a core's
-/// L2.
+/// The maximum size of the interned texts of a text column that is not SYMBOL: they fit the L2
+/// cache of a core.
 const INTERNED_BYTES_MAX: u64 = 4 << 20;
 
 impl Shares {
@@ -40,7 +39,7 @@ impl Shares {
         ByteCount(self.memory)
     }
 
-    /// The memory of rows from which on some are spilled.
+    /// The bytes of waiting rows above which some are spilled.
     pub(crate) fn spill_from(&self) -> u64 {
         self.memory / 4 * 3
     }
@@ -56,7 +55,7 @@ impl Shares {
         self.memory / 4
     }
 
-    /// The size of its texts at which a column buffer is full.
+    /// The bytes of texts at which a column buffer is full.
     pub(crate) fn buffer_text_max(&self) -> usize {
         narrow(self.memory / 16 / self.workers).clamp(TEXT_PAGE_BYTES, BUFFER_TEXT_MAX)
     }
@@ -77,19 +76,20 @@ impl Shares {
         narrow((all / text_columns.max(1) as u64).min(INTERNED_BYTES_MAX))
     }
 
-    /// The memory of the string compressors of all columns, which is not counted with the rows.
+    /// The memory of the string compressors of all columns; it is not part of the budget for rows.
     pub(crate) fn compressors_max(&self) -> u64 {
         self.memory / 8
     }
 
-    /// The memory of rows that are sorted and encoded at the same time, beside symbols of so many
-    /// bytes. These stay in memory until rows are in segments; rows get the rest, but at least half
-    /// of the memory: with less, segments would have a few rows each.
+    /// The memory of rows that are sorted and encoded at the same time, if symbols take `symbols`
+    /// bytes. Symbols stay in memory until all rows are in segments. Rows get half of the remaining
+    /// memory, but at least a quarter of the whole: with less, segments would have a few rows each.
     pub(crate) fn open_max(&self, symbols: u64) -> u64 {
         self.memory.saturating_sub(symbols).max(self.memory / 2) / 2
     }
 
-    /// The memory of rows, beside symbols, above which no more are read back from the spill file.
+    /// The memory of rows above which no more are read back from the spill file, if symbols take
+    /// `symbols` bytes.
     pub(crate) fn read_back_max(&self, symbols: u64) -> u64 {
         self.open_max(symbols) / 4 * 5
     }
@@ -100,7 +100,7 @@ impl Shares {
         self.memory / 4
     }
 
-    /// The size of the distinct texts of a column of a segment above which it has no dictionary.
+    /// The size of the distinct texts above which a column of a segment gets no dictionary.
     pub(crate) fn distinct_max(&self) -> usize {
         narrow(self.memory / 16 / self.workers)
     }
@@ -116,7 +116,7 @@ impl Shares {
         self.memory / 2
     }
 
-    /// The part of this memory for a batch of rows.
+    /// The share of `decoded_max` for one batch of rows.
     pub(crate) fn batch_max(&self) -> u64 {
         self.memory / 16 / self.workers
     }

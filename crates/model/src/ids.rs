@@ -1,5 +1,5 @@
-//! Ids: numbers that identify tables, columns, segments and commits. Paths and footers contain ids;
-//! names are only in the catalog.
+//! Ids: numbers that identify tables, columns, segments, symbols and commits. Paths and footers
+//! contain ids; the names of tables are in the catalog.
 //!
 //! - ids-1. An id is never reused, not even after its object was dropped.
 
@@ -24,7 +24,7 @@ id!(
     TableId, u64
 );
 id!(
-    /// A column of its table. A segment that does not have it reads as NULL.
+    /// A column of its table. In a segment without this column, all its values are NULL.
     ColumnId, u32
 );
 id!(

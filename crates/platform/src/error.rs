@@ -1,4 +1,4 @@
-//! Errors of the operating system and of simulated disks, as facts.
+//! Errors of calls to the operating system and to simulated disks.
 //!
 //! - Every error names the call and the path. The caller adds the purpose of the call.
 
@@ -7,7 +7,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// The result of everything in this crate that can fail.
+/// The result of a function of this crate that can fail.
 pub type Result<T> = std::result::Result<T, Error>;
 
 /// A failure of the operating system, or of a simulated disk.
@@ -18,7 +18,7 @@ pub enum Error {
     Io { call: &'static str, path: PathBuf, source: io::Error },
     #[error("{call} {path}: the simulated disk has lost power")]
     Crashed { call: &'static str, path: PathBuf },
-    #[error("read {path}: wanted {wanted} bytes at offset {offset}, the file has {got} there")]
+    #[error("read {path}: expected {wanted} bytes at offset {offset}, found {got}")]
     Short { path: PathBuf, offset: u64, wanted: usize, got: usize },
     #[error("lock {path}: held by another process or another handle")]
     Locked { path: PathBuf },
@@ -45,7 +45,7 @@ pub enum NoUringReason {
     Operation { operation: &'static str },
 }
 
-/// The class of an error: the party that can act on it.
+/// The class of an error: what has to be done about it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Class {
     /// Change the request.
@@ -58,8 +58,8 @@ pub enum Class {
 
 impl Error {
     /// The class of the error, judged without knowing the purpose of the call: a missing file is an
-    /// error of the environment here, and may be one of the caller for code that took the name from
-    /// a request.
+    /// error of the environment here. Code that takes the name of the file from a request may
+    /// report it as an error of the caller.
     pub fn class(&self) -> Class {
         match self {
             Error::NoUring { .. } => Class::Caller,

@@ -1,7 +1,7 @@
-//! Conversion of Arrow arrays to the columns of a parsed batch.
+//! Conversion of Arrow arrays of a Parquet file to the columns of a parsed batch.
 //!
-//! Values with the same bits as in the table are copied, texts take the way of texts of text files,
-//! and all others go through the table of casts (`cast`).
+//! Values that the table stores with the same bits are copied, texts are parsed like those of text
+//! files, and all other values are converted by the table of casts (`cast`).
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -79,7 +79,7 @@ pub(super) struct ColumnCast {
 enum ColumnConversion {
     /// The bits are copied.
     Same,
-    /// Decimals with the same number of digits behind the point.
+    /// Decimals with the same scale are copied after a check.
     SameScale { precision: u8 },
     /// Instants of 64 bits in another unit.
     Rescale { nanos: i64 },
@@ -131,7 +131,7 @@ impl ColumnCast {
         })
     }
 
-    /// Returns true if integers are to be times, and their unit is not given.
+    /// Returns true if integers are converted to times without a given unit.
     pub(super) fn lacks_epoch(&self) -> bool {
         matches!(self.conversion, ColumnConversion::Cast { rule: Rule::Count, count_nanos: 0 })
     }
@@ -387,7 +387,7 @@ impl FillColumn<'_> {
     fn dictionary_texts(&mut self, array: &ArrayRef, cells: &mut Vec<Cell>) {
         let keys = array.as_dictionary::<types::Int32Type>();
         let texts = keys.values().as_binary::<i32>();
-        // A parsed batch has few of the values of a large dictionary, and few of them twice.
+        // A parsed batch has few of the values of a large dictionary, and few of these repeat.
         let is_small = texts.len() <= KNOWN_TEXTS_MAX;
         let mut known: Vec<Option<Cell>> = vec![None; if is_small { texts.len() } else { 0 }];
         for (row, key) in keys.keys().iter().enumerate() {
@@ -482,7 +482,7 @@ impl Put<'_, '_> {
     }
 }
 
-/// The bits of a float; every NaN gives the same bits, as in text.
+/// The bits of a float; every NaN has the same bits, as when it is parsed from text.
 fn bits_of_f32(value: f32) -> u32 {
     if value.is_nan() { f32::NAN.to_bits() } else { value.to_bits() }
 }

@@ -1,8 +1,8 @@
-//! Writes in flight on a simulated disk, as in an io_uring: done at any time, in any order.
+//! A simulated io_uring: a queue of writes that complete at any time and in any order.
 //!
-//! - ring-1. A write that was submitted and not waited for may not have happened: a sync does not
-//!   cover it, and a caller that syncs without waiting loses it in a power loss.
-//! - The same submissions with the same seed are finished in the same order.
+//! - ring-1. A write happens only when its completion is taken. A caller that syncs before that
+//!   loses the write in a power loss, as with a kernel.
+//! - The same submissions with the same seed complete in the same order.
 //!
 //! Not here: the effect of a completed write on the disk (`sim/file.rs`).
 
@@ -33,7 +33,7 @@ impl<B: PinnedBytes> SimRing<B> {
 
     /// Accepts a transfer; nothing is written yet (ring-1).
     pub(crate) fn submit(&mut self, transfer: Transfer<B>) {
-        assert!(!self.is_full(), "the caller waits for a place");
+        assert!(!self.is_full(), "the queue has room");
         self.in_flight.push(transfer);
     }
 
@@ -55,7 +55,7 @@ impl<B: PinnedBytes> SimRing<B> {
 
 impl<B: PinnedBytes> Drop for SimRing<B> {
     fn drop(&mut self) {
-        // As a kernel completes them, although their results are not used.
+        // A kernel also completes writes whose results are never taken.
         while self.wait().is_some() {}
     }
 }

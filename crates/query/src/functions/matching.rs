@@ -87,7 +87,7 @@ fn is_column(expr: &Expr) -> bool {
 /// Returns true if filters know the pattern, and match it in time that depends on few of its bytes.
 pub(crate) fn is_of_filters(pattern: &str, case_insensitive: bool) -> bool {
     let is_known = !case_insensitive || pattern.is_ascii();
-    is_known && Pattern::new(pattern, case_insensitive).walked() <= WALKED
+    is_known && Pattern::new(pattern, case_insensitive).stepwise_length() <= WALKED
 }
 
 fn function(op: Operator, escape_char: Option<char>) -> ScalarUDF {
