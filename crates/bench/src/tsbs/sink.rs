@@ -169,7 +169,7 @@ fn accept(
 /// Takes everything until the client closes.
 fn drain(mut stream: TcpStream, shared: &Shared) -> io::Result<()> {
     if !shared.count_rows {
-        return Discard::new().all(&stream, |bytes| shared.count_bytes(bytes));
+        return Discard::new().discard_all(&stream, |bytes| shared.count_bytes(bytes));
     }
     let mut bytes = vec![0; READ_BYTES];
     loop {

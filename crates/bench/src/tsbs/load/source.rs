@@ -1,9 +1,9 @@
 //! Sources of rows: ranges of files, a stream, or the simulation.
 //!
-//! - source-1. `append` adds complete rows and nothing else. A rest that is not a row is an error,
-//!   never dropped.
-//! - Ranges are handed out in the order of the file, so that rows arrive much as they stand; with
-//!   `split_evenly`, in the order of each worker's part of it.
+//! - source-1. `append` adds only complete rows. Bytes after the last complete row are an error,
+//!   and are never dropped.
+//! - Ranges are handed out in the order of the file, so that the target gets rows about in this
+//!   order; after `split_evenly`, each worker gets the ranges of its own part in order.
 
 use std::borrow::Borrow;
 use std::fs::File;
@@ -21,19 +21,19 @@ use crate::tsbs::options::{Format, Options};
 use crate::tsbs::pipeline::{Rows, lock};
 use crate::tsbs::simulate::Stretch;
 
-/// Bytes of a file that a worker takes at a time: few enough that they are still in the cache when
-/// they are sent, enough that workers do not wait for the cursor.
+/// Bytes of a file that a worker takes at a time: few enough to be in the cache when they are sent,
+/// and enough that workers seldom wait for the shared cursor.
 const RANGE_BYTES: u64 = 512 * 1024;
 /// Bytes read past a range, up to the end of its last row.
 const LOOK_AHEAD: usize = 8 * 1024;
-/// Largest row in bytes.
+/// The maximum bytes of a row.
 pub(crate) const ROW_BYTES_MAX: usize = 16 << 20;
 /// Bytes that are checked before anything is sent: a malformed row there means a file of another
 /// kind.
 const FIRST_BYTES: usize = 64 * 1024;
 /// Bytes at the end of a file that are first searched for its last row.
 const TAIL_BYTES: u64 = 32 * 1024;
-/// Largest header in bytes.
+/// The maximum bytes of a header.
 const HEADER_BYTES_MAX: usize = 1 << 20;
 
 /// A source of rows for workers.
@@ -57,7 +57,7 @@ pub(crate) enum Appended {
 pub(crate) struct Files {
     files: Vec<DataFile>,
     layout: RowLayout,
-    /// One stretch for all workers, or one for each.
+    /// One range for all workers, or one for each.
     stretches: Vec<FileStretch>,
 }
 
@@ -85,7 +85,7 @@ pub(crate) struct Stream {
     /// Rows that may still be handed out.
     limit: u64,
     offset: u64,
-    /// The error for bytes behind the last complete row that are not a row.
+    /// The error for bytes after the last complete row.
     truncated: Option<Error>,
 }
 
@@ -276,12 +276,12 @@ impl DataFile {
         }
         let begin = header.as_ref().map_or(0, |header| header.bytes as u64);
         let file = DataFile { path: path.clone(), file, begin, end };
-        file.check_borders(layout)?;
+        file.check_ends(layout)?;
         Ok((file, header))
     }
 
     /// Checks that the file begins with a row and ends with one.
-    fn check_borders(&self, layout: RowLayout) -> Result<()> {
+    fn check_ends(&self, layout: RowLayout) -> Result<()> {
         let place = self.path.display().to_string();
         let mut text = vec![0; FIRST_BYTES];
         let mut read = |at: u64| {
@@ -455,7 +455,7 @@ fn read_fully(input: &mut (impl Read + ?Sized), out: &mut [u8]) -> io::Result<us
     Ok(count)
 }
 
-/// Checks that a text, behind its header, begins with rows.
+/// Checks that a text, of which the header is cut off, begins with rows.
 fn check_first_rows(layout: RowLayout, text: &[u8], place: &str, offset: u64) -> Result<()> {
     let checked = layout.tally(&text[..layout.complete(text)]);
     checked.map(drop).map_err(|no_row| foreign(place, offset + no_row.offset as u64, layout))
@@ -532,7 +532,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stream_that_ends_within_a_row_is_an_error_behind_the_last_one() {
+    fn a_stream_that_ends_within_a_row_is_an_error_after_the_last_complete_row() {
         for (layout, format) in LAYOUTS {
             let mut text = text(format);
             text.pop();
@@ -570,7 +570,7 @@ mod tests {
     }
 
     #[test]
-    fn no_place_of_a_border_loses_a_row() {
+    fn no_row_is_lost_at_any_border_of_ranges() {
         let range = usize::try_from(RANGE_BYTES).unwrap();
         let path = tempfile::NamedTempFile::new().unwrap().into_temp_path();
         for (layout, header, row) in [
@@ -592,7 +592,7 @@ mod tests {
     }
 
     #[test]
-    fn a_row_without_an_end_is_given_up() {
+    fn a_row_without_an_end_is_refused() {
         let stream = Box::new(io::repeat(b'x'));
         let (stream, _) = Source::from_stream(stream, RowLayout::Line, 0).unwrap();
         let error = read_all(&stream).unwrap_err();

@@ -1,9 +1,11 @@
-//! Hosts of `cpu-only`, `cpu-single` and `devops`: up to nine measurements, all alike on each host.
+//! Simulation of the hosts of `cpu-only`, `cpu-single` and `devops`: all hosts have the same
+//! measurements, up to nine.
 //!
-//! An instant has the rows of all hosts for the first measurement, then for the second. With one
-//! measurement a host moves right before its row is written. With more, all hosts have to move
-//! before the first row of an instant; so that no thread waits for that, the next instant is
-//! prepared in a second set of states, a few hosts with each stretch.
+//! The rows of an instant are those of all hosts for the first measurement, then those for the
+//! second, and so on. With one measurement, the states of a host advance right before its row is
+//! written. With more, the states of all hosts must advance before the first row of an instant. So
+//! that no thread waits for that, the states of the next instant are computed in a second vector, a
+//! few hosts with each stretch.
 
 use super::super::random::{Normal, Source};
 use super::super::schema::Schema;
@@ -18,30 +20,32 @@ pub(super) struct HostSimulator {
     normal: Normal,
     clock: Clock,
     plan: Vec<Motion>,
-    /// Range of the states of each measurement among those of a host.
+    /// For each measurement, the range of its states among the states of a host.
     slots: Vec<(usize, usize)>,
+    /// The number of states of a host.
     width: usize,
     /// The states of this instant, host by host.
     now: Vec<f64>,
     /// The states of the next instant; empty with one measurement.
     next: Vec<f64>,
-    /// Number of hosts that have moved to the next instant.
-    moved: u64,
+    /// The number of hosts whose states in `next` are computed.
+    advanced: u64,
     measurement: usize,
     host: u64,
 }
 
-/// Rule by which some states of a host move.
+/// The rule by which some states of a host advance.
 enum Motion {
-    /// States that move independently.
+    /// States that advance independently.
     Walks { from: usize, walks: Vec<Walk> },
-    /// Used, cached and buffered bytes, within the total, which is the state before them.
+    /// Used, cached and buffered bytes. They stay below the total, the state before them.
     Memory { from: usize },
     /// Seconds since the first instant.
     Uptime { at: usize },
 }
 
-/// A random walk that adds a normal number, or its magnitude, and stays within bounds.
+/// A random walk: each step adds a normally distributed number, or its magnitude, and the state
+/// stays within bounds.
 #[derive(Clone, Copy)]
 struct Walk {
     mean: f64,
@@ -110,7 +114,7 @@ impl HostSimulator {
             width,
             next: if measurements == 1 { Vec::new() } else { now.clone() },
             now,
-            moved: 0,
+            advanced: 0,
             measurement: 0,
             host: 0,
         };
@@ -124,33 +128,33 @@ impl HostSimulator {
                 self.measurement += 1;
             }
             if self.measurement == self.slots.len() {
-                self.begin_epoch();
+                self.begin_instant();
             }
             let room = (super::STRETCH_ROWS - stretch.rows.len()) as u64;
             let left = self.clock.made_max - self.clock.made;
             let hosts = room.min(left).min(self.clock.scale - self.host);
-            self.prepare(hosts);
+            self.advance_hosts(hosts);
             self.push_rows(hosts, stretch);
             self.clock.made += hosts;
             self.host += hosts;
         }
     }
 
-    fn begin_epoch(&mut self) {
+    fn begin_instant(&mut self) {
         self.measurement = 0;
         self.clock.tick();
         if !self.next.is_empty() {
-            assert_eq!(self.moved, self.clock.scale, "simulate-1");
+            assert_eq!(self.advanced, self.clock.scale, "simulate-1");
             std::mem::swap(&mut self.now, &mut self.next);
         }
-        self.moved = 0;
+        self.advanced = 0;
     }
 
-    /// Moves the hosts that have to be moved by the time that rows of the next `hosts` hosts are
-    /// out.
-    fn prepare(&mut self, hosts: u64) {
+    /// Advances the states of the hosts whose turn it is before the rows of the next `hosts` hosts
+    /// are written.
+    fn advance_hosts(&mut self, hosts: u64) {
         if self.next.is_empty() {
-            // Epoch 0 has the start values.
+            // The first instant has the start values.
             if self.clock.epoch != 0 {
                 for host in self.host..self.host + hosts {
                     self.advance_host(host);
@@ -161,9 +165,9 @@ impl HostSimulator {
         let scale = u128::from(self.clock.scale);
         let passed = scale * self.measurement as u128 + u128::from(self.host + hosts);
         let target = passed.div_ceil(self.slots.len() as u128);
-        while u128::from(self.moved) < target {
-            self.advance_host(self.moved);
-            self.moved += 1;
+        while u128::from(self.advanced) < target {
+            self.advance_host(self.advanced);
+            self.advanced += 1;
         }
     }
 
@@ -220,7 +224,8 @@ impl HostSimulator {
     }
 }
 
-/// Draws the measurements after cpu when a host is created, and pushes their start values.
+/// Draws the tags of the measurements after cpu when a host is created, and pushes their start
+/// values.
 fn draw_devops(source: &mut Source, states: &mut Vec<f64>) -> Extras {
     let mut extras = Extras { serial: [0; 3].map(|_| source.intn(1_000)), ..Extras::default() };
     states.extend([0.0; 7]);

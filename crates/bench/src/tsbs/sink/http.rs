@@ -81,7 +81,7 @@ fn discard_body(
 ) -> io::Result<()> {
     while 0 < length {
         if !shared.count_rows && reader.buffer().is_empty() {
-            let dropped = discard.up_to(length, reader.get_ref())?;
+            let dropped = discard.discard_up_to(length, reader.get_ref())?;
             if dropped == 0 {
                 return Err(ErrorKind::UnexpectedEof.into());
             }

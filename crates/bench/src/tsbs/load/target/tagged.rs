@@ -1,4 +1,7 @@
-//! Parsing of rows of two lines, for databases that keep tags in a table of their own.
+//! Parsing of rows in the two-line format of TSBS, a line of tags and a line of values, and the ids
+//! of tag sets, for databases that keep tags in a table of their own.
+//!
+//! Base tags are the tags that all measurements have; extra tags are those of one measurement.
 //!
 //! - tagged-1. A set of base tags has one id for all workers; the worker that meets it first writes
 //!   it to the table.
@@ -13,20 +16,20 @@ use crate::error::{Error, Result};
 use crate::tsbs::load::rows::Header;
 use crate::tsbs::pipeline::lock;
 
-/// A row of two lines.
+/// A parsed row.
 pub(super) struct TaggedRow<'a> {
-    /// `key=value` of the base tags, with commas between.
+    /// The base tags: `key=value`, separated by commas.
     pub(super) base: &'a str,
-    /// Tags that only this measurement has, in the same form; may be empty.
+    /// The extra tags in the same form; may be empty.
     pub(super) extra: &'a str,
     pub(super) name: &'a str,
     /// Nanoseconds since 1970.
     pub(super) ts: i64,
-    /// Values with commas between; an empty one was left out.
+    /// The values, separated by commas; an empty one is no value.
     pub(super) cells: &'a str,
 }
 
-/// Returns all rows of a batch.
+/// Parses the rows of a batch; `base_tags` is the number of base tags.
 pub(super) fn rows<'a>(
     text: &'a [u8],
     base_tags: usize,
@@ -60,7 +63,7 @@ fn parse<'a>(tags: &'a [u8], row: &'a [u8], base_tags: usize) -> Result<TaggedRo
     Ok(TaggedRow { base, extra, name, ts, cells })
 }
 
-/// Returns keys and values of tags.
+/// Returns the keys and values of tags.
 pub(super) fn pairs(tags: &str) -> impl Iterator<Item = (&str, &str)> {
     tags.split(',').filter_map(|pair| pair.split_once('='))
 }
@@ -74,7 +77,7 @@ pub(super) fn json(extra: &str) -> Option<String> {
     Some(serde_json::Value::Object(object.collect()).to_string())
 }
 
-/// Parses the value of a field, if there is one.
+/// Parses the value of a field; `None` if it is empty.
 pub(super) fn float(cell: &str) -> Result<Option<f64>> {
     if cell.is_empty() {
         return Ok(None);
@@ -101,7 +104,8 @@ struct Ids {
 }
 
 impl TagIds {
-    /// Adds an id that the table has already, with its tags as rows write them.
+    /// Adds an id that the table has already (tagged-2); `base` is in the form of
+    /// `TaggedRow::base`.
     pub(super) fn insert(&self, id: u32, base: String) {
         let mut ids = lock(&self.ids);
         ids.last = ids.last.max(id);
@@ -109,7 +113,8 @@ impl TagIds {
     }
 }
 
-/// Returns a set of base tags as rows write it: in the order of the header, NULL values left empty.
+/// Formats a set of base tags like `TaggedRow::base`: in the order of the header, NULL as an empty
+/// value.
 pub(super) fn base_of<'a>(
     header: &Header,
     values: impl Iterator<Item = Option<&'a str>>,
@@ -119,7 +124,7 @@ pub(super) fn base_of<'a>(
     pairs.collect::<Vec<_>>().join(",")
 }
 
-/// The ids that one worker has already used.
+/// The ids that one worker has used already, so that it looks them up without a lock.
 #[derive(Default)]
 pub(super) struct KnownTags {
     ids: HashMap<String, u32>,
@@ -160,7 +165,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tags_of_a_measurement_stand_apart() {
+    fn extra_tags_are_separated_from_base_tags() {
         let text = b"tags,a=1,b=,c=x,d=y\ndisk,10,1,,2.5\ntags,a=2,b=3\ncpu,-5,\n";
         let rows: Vec<_> = rows(text, 2).map(Result::unwrap).collect();
         assert_eq!((rows[0].base, rows[0].extra), ("a=1,b=", "c=x,d=y"));
@@ -183,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn a_set_that_is_there_keeps_its_id() {
+    fn a_set_of_an_earlier_load_keeps_its_id() {
         let header = Header {
             tags: vec![("a".to_owned(), true), ("b".to_owned(), false)],
             ..Header::default()
