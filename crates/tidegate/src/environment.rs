@@ -1,7 +1,6 @@
 //! The environment of the process, read once at the start: variables, terminals, machine.
 //!
-//! The other modules take it as an argument, so that the rest of the command line is a function of
-//! its arguments.
+//! All other modules of the command line take it as an argument, and read no variables themselves.
 
 #![expect(clippy::disallowed_methods, reason = "the one place that reads the environment")]
 
@@ -14,7 +13,7 @@ use std::path::PathBuf;
 use tidegate_model::ByteCount;
 use tidegate_platform::{cores, machine_memory_bytes};
 
-/// Width of a terminal that does not report its width.
+/// The width that is assumed for a terminal that does not report its own.
 const COLUMNS_DEFAULT: usize = 80;
 
 /// The environment that the process was started in.

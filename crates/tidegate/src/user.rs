@@ -26,12 +26,12 @@ pub(crate) fn run(command: &UserCommand, session: &Session) -> Result<Exit> {
     match command {
         UserCommand::Add { name, role } => {
             refuse_configured(name, session)?;
-            let password = password::ask(session)?;
+            let password = password::read_new_password(session)?;
             change(session, |file| file.add_user(name, *role, &password))?;
         }
         UserCommand::Passwd { name } => {
             refuse_configured(name, session)?;
-            let password = password::ask(session)?;
+            let password = password::read_new_password(session)?;
             change(session, |file| file.set_password(name, &password))?;
         }
         UserCommand::Remove { name } => change(session, |file| file.remove_user(name))?,

@@ -1,4 +1,4 @@
-//! The storage of the columns of a table, summed up from the footers of its segments.
+//! Sizes and encodings of the columns of a table, added up from the footers of its segments.
 
 use std::collections::BTreeMap;
 
@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn encodings_are_told_by_how_often_they_occur() {
+    fn encodings_are_listed_with_their_share_of_page_frames() {
         let mut storage = ColumnStorage::default();
         let column = |frames| ColumnFooter {
             id: ColumnId(0),

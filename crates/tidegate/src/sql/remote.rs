@@ -201,7 +201,7 @@ fn log_in(
     if !session.environment.stdin_is_terminal {
         return Err(RemoteError::NoPassword { place: address.place.clone() }.into());
     }
-    address.config.password(password::ask_once()?);
+    address.config.password(password::read_password()?);
     let again = runtime.block_on(address.config.connect(tls.clone()));
     again.map_err(|error| error::of_connection(error, &address.place).into())
 }

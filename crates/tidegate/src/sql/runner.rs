@@ -1,9 +1,10 @@
-//! Execution of statements, embedded or at a server, and the writing of their batches.
+//! Execution of the statements of `tidegate sql`, embedded or at a server, and the output of their
+//! results.
 //!
-//! - runner-1. The thread that writes is independent of the execution: an engine in this process
-//!   (`embedded`) and a server (`remote`) give the same pieces (`running`).
-//! - Ctrl-C takes effect within `TICK`, whatever they do: the writer, which has its own timers,
-//!   stops waiting and drops the statement, which ends it (running-2).
+//! - runner-1. The output does not depend on the executor: an engine in this process (`embedded`)
+//!   and a server (`remote`) return the same pieces of an answer (`running`).
+//! - Ctrl-C takes effect within `TICK`, whatever the executor does: the thread that writes, which
+//!   has a timer of its own, stops waiting and drops the statement, which ends it (running-2).
 
 use std::io::Write;
 use std::sync::Arc;
@@ -24,19 +25,20 @@ use super::running::{Piece, Running};
 use crate::error::{Error, Result};
 use crate::output::{Form, Target, WriteError};
 
+/// The interval at which the thread that writes checks for Ctrl-C.
 const TICK: Duration = Duration::from_millis(10);
 
 /// The execution of statements, and the thread that writes their results.
 pub(crate) struct Runner {
-    answers: Answers,
-    /// Runtime of the thread that writes. Timers of another runtime fire late while all its threads
-    /// compute.
+    executor: Executor,
+    /// The runtime of the thread that writes. Timers of the engine's runtime would fire late while
+    /// all its threads compute.
     front: Runtime,
     clock: Arc<dyn Clock>,
 }
 
 /// The executor of statements (runner-1).
-enum Answers {
+enum Executor {
     Embedded(Embedded),
     Remote(Remote),
 }
@@ -46,7 +48,7 @@ pub(crate) struct Outcome {
     /// The command tag; `None` if the answer was rows.
     pub(crate) tag: Option<String>,
     pub(crate) rows: u64,
-    /// Time from the text to the last row written.
+    /// The time from the start of the statement until its last row was written.
     pub(crate) nanos: u64,
     pub(crate) notices: Vec<String>,
 }
@@ -61,33 +63,33 @@ impl Runner {
         copy_memory: ByteCount,
     ) -> Result<Runner> {
         let embedded = Embedded::new(database, options, program, copy_memory)?;
-        Runner::new(Answers::Embedded(embedded), clock)
+        Runner::new(Executor::Embedded(embedded), clock)
     }
 
     /// Creates a runner with a connection to a server.
     pub(crate) fn remote(remote: Remote, clock: Arc<dyn Clock>) -> Result<Runner> {
-        Runner::new(Answers::Remote(remote), clock)
+        Runner::new(Executor::Remote(remote), clock)
     }
 
-    fn new(answers: Answers, clock: Arc<dyn Clock>) -> Result<Runner> {
+    fn new(executor: Executor, clock: Arc<dyn Clock>) -> Result<Runner> {
         let front = tokio::runtime::Builder::new_current_thread().enable_time().build();
         let front = front.map_err(|source| Error::Threads { source })?;
-        Ok(Runner { answers, front, clock })
+        Ok(Runner { executor, front, clock })
     }
 
     /// Returns the database, if it is open in this process.
     pub(crate) fn database(&self) -> Option<&Arc<Database>> {
-        match &self.answers {
-            Answers::Embedded(embedded) => Some(embedded.database()),
-            Answers::Remote(_) => None,
+        match &self.executor {
+            Executor::Embedded(embedded) => Some(embedded.database()),
+            Executor::Remote(_) => None,
         }
     }
 
-    /// Returns the server, if statements go to one.
+    /// Returns the server, if statements are executed there.
     pub(crate) fn server(&self) -> Option<&Remote> {
-        match &self.answers {
-            Answers::Embedded(_) => None,
-            Answers::Remote(remote) => Some(remote),
+        match &self.executor {
+            Executor::Embedded(_) => None,
+            Executor::Remote(remote) => Some(remote),
         }
     }
 
@@ -148,11 +150,11 @@ impl Runner {
         Ok(rows)
     }
 
-    /// Runs one statement, takes all its rows, and returns the nanoseconds and the rows.
+    /// Runs one statement, discards its rows, and returns the nanoseconds and the number of rows.
     pub(crate) fn measure(&self, sql: &str, interrupted: &AtomicBool) -> Result<(u64, u64)> {
-        let mut work = match &self.answers {
-            Answers::Embedded(embedded) => embedded.measure(sql, Arc::clone(&self.clock)),
-            Answers::Remote(_) => return self.measure_pieces(sql, interrupted),
+        let mut work = match &self.executor {
+            Executor::Embedded(embedded) => embedded.measure(sql, Arc::clone(&self.clock)),
+            Executor::Remote(_) => return self.measure_pieces(sql, interrupted),
         };
         self.front.block_on(async {
             loop {
@@ -184,9 +186,9 @@ impl Runner {
     }
 
     fn start(&self, sql: &str) -> Running {
-        match &self.answers {
-            Answers::Embedded(embedded) => embedded.start(sql),
-            Answers::Remote(remote) => remote.start(sql),
+        match &self.executor {
+            Executor::Embedded(embedded) => embedded.start(sql),
+            Executor::Remote(remote) => remote.start(sql),
         }
     }
 

@@ -1,8 +1,8 @@
-//! Input of a password.
+//! Reading a password from a terminal or from standard input.
 //!
-//! - password-1. A password is never shown, and never an argument, because other users of the
-//!   machine could see it there.
-//! - password-2. The terminal settings are restored in any case.
+//! - password-1. A password is never shown on the terminal, and never a command line argument,
+//!   which other users of the machine could see.
+//! - password-2. The terminal settings are restored in every case, also after Ctrl-C or an error.
 
 use std::io::{self, BufRead, Read, Write};
 
@@ -11,7 +11,7 @@ use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcsetattr
 use crate::error::{Error, Result};
 use crate::session::Session;
 
-/// Most bytes of a password.
+/// The maximum bytes of a password.
 const BYTES_MAX: usize = 4 << 10;
 const CTRL_C: u8 = 3;
 const CTRL_D: u8 = 4;
@@ -19,18 +19,18 @@ const BACKSPACE: u8 = 8;
 const DELETE: u8 = 0x7f;
 
 /// Reads a password: the first line of standard input, or two equal inputs on a terminal.
-pub(super) fn ask(session: &Session) -> Result<String> {
+pub(super) fn read_new_password(session: &Session) -> Result<String> {
     if !session.environment.stdin_is_terminal {
         let line = read_line(&mut io::stdin().lock());
         return text(line.map_err(|source| Error::Stdin { source })?);
     }
-    let first = typed("Password: ")?;
-    if typed("Once more: ")? == first { Ok(first) } else { Err(Error::PasswordsDiffer) }
+    let first = read_hidden("Password: ")?;
+    if read_hidden("Once more: ")? == first { Ok(first) } else { Err(Error::PasswordsDiffer) }
 }
 
 /// Reads a password once from a terminal, for a server that checks it.
-pub(crate) fn ask_once() -> Result<String> {
-    typed("Password: ")
+pub(crate) fn read_password() -> Result<String> {
+    read_hidden("Password: ")
 }
 
 fn text(bytes: Vec<u8>) -> Result<String> {
@@ -52,23 +52,24 @@ fn read_line(input: &mut impl BufRead) -> io::Result<Vec<u8>> {
     Ok(line)
 }
 
-/// A terminal without echo, until the drop (password-2).
-struct Hidden(Termios);
+/// Turns off the echo of the terminal until it is dropped (password-2). The value is the settings
+/// before.
+struct EchoOff(Termios);
 
-impl Hidden {
-    fn new() -> io::Result<Hidden> {
+impl EchoOff {
+    fn new() -> io::Result<EchoOff> {
         let before = tcgetattr(io::stdin())?;
         let mut hidden = before.clone();
-        // Ctrl-C comes as a byte, so that no signal ends the process before the terminal is
+        // Without ISIG, Ctrl-C is read as a byte: no signal ends the process before the terminal is
         // restored.
         let shown = LocalModes::ECHO | LocalModes::ICANON | LocalModes::ISIG;
         hidden.local_modes.remove(shown);
         tcsetattr(io::stdin(), OptionalActions::Flush, &hidden)?;
-        Ok(Hidden(before))
+        Ok(EchoOff(before))
     }
 }
 
-impl Drop for Hidden {
+impl Drop for EchoOff {
     fn drop(&mut self) {
         // There is no way to report this error.
         let _ = tcsetattr(io::stdin(), OptionalActions::Now, &self.0);
@@ -76,22 +77,22 @@ impl Drop for Hidden {
 }
 
 /// Reads a line from the terminal without showing it (password-1).
-fn typed(prompt: &str) -> Result<String> {
+fn read_hidden(prompt: &str) -> Result<String> {
     let failed = |source| Error::Stdin { source };
     let say = |text: &str| {
         let mut terminal = io::stderr().lock();
         let _ = terminal.write_all(text.as_bytes()).and_then(|()| terminal.flush());
     };
-    let hidden = Hidden::new().map_err(failed)?;
+    let echo_off = EchoOff::new().map_err(failed)?;
     say(prompt);
-    let line = keys(&mut io::stdin().lock());
-    drop(hidden);
+    let line = read_keys(&mut io::stdin().lock());
+    drop(echo_off);
     say("\n");
     text(line.map_err(failed)?.ok_or(Error::Interrupted { consequence: "" })?)
 }
 
-/// Edits a line by the keys typed; `None` if it is given up.
-fn keys(input: &mut impl BufRead) -> io::Result<Option<Vec<u8>>> {
+/// Reads a line key by key, with backspace; `None` after Ctrl-C, Ctrl-D or the end of the input.
+fn read_keys(input: &mut impl BufRead) -> io::Result<Option<Vec<u8>>> {
     let mut line: Vec<u8> = Vec::new();
     for byte in input.bytes() {
         match byte? {
@@ -113,8 +114,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn keys_make_a_line() {
-        let typed = |bytes: &[u8]| keys(&mut &bytes[..]).unwrap();
+    fn a_line_is_read_key_by_key() {
+        let typed = |bytes: &[u8]| read_keys(&mut &bytes[..]).unwrap();
         assert_eq!(typed(b"secret\r"), Some(b"secret".to_vec()));
         assert_eq!(typed("a\u{e9}\u{7f}b\n".as_bytes()), Some(b"ab".to_vec()));
         assert_eq!(typed(b"\x7f\x08x\n"), Some(b"x".to_vec()));
@@ -122,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_is_all_up_to_its_end() {
+    fn a_line_is_read_with_its_blanks_up_to_the_line_end() {
         let line = |bytes: &[u8]| read_line(&mut &bytes[..]).unwrap();
         assert_eq!(line(b" a b \r\nc"), b" a b ");
         assert_eq!(line(b"x"), b"x");
