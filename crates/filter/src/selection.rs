@@ -1,4 +1,4 @@
-//! A selection: the rows of a page frame that passed a filter, a bit a row.
+//! A selection: the rows of a page frame that passed a filter, one bit per row.
 
 use std::ops::Range;
 
@@ -100,7 +100,7 @@ impl Selection {
         })
     }
 
-    /// The first row from `from` on whose bit is set, or clear if `flip` is all ones.
+    /// The first row from `from` on whose bit is set; if `flip` is all ones, whose bit is clear.
     fn find(&self, from: usize, flip: u64) -> Option<usize> {
         let mut word = from / 64;
         let mut bits = (self.0.get(word)? ^ flip) & (u64::MAX << (from % 64));

@@ -12,7 +12,7 @@ use crate::reject::{Reason, RejectError, RejectPlace, Rejected};
 use crate::sniff::SniffError;
 use crate::source::SourceError;
 
-/// The result of everything in this crate that can fail.
+/// The result of a function of this crate that can fail.
 pub type Result<T> = std::result::Result<T, Error>;
 
 /// The reason why an import failed.
@@ -48,8 +48,8 @@ pub enum Error {
     #[error("{}: no records", .path.display())]
     NoRecords { path: PathBuf },
     #[error(
-        "{}: no records: Parquet without row groups has a schema alone, as `_common_metadata` has: \
-         import the files that have rows", .path.display()
+        "{}: no records: a Parquet file without row groups, such as `_common_metadata`, has only a \
+         schema: import the files that have rows", .path.display()
     )]
     NoRowGroups { path: PathBuf },
     #[error("{} was read already", .path.display())]
@@ -108,7 +108,7 @@ pub enum Error {
     )]
     LongFirstRecord { path: PathBuf, bytes: u64 },
     #[error(
-        "{}: quotes enclose {joined} line ends behind which a record seems to begin, in {records} \
+        "{}: quotes enclose {joined} line ends after which a record seems to begin, in {records} \
          records; the first such value, in column `{column}`, begins in {} and has {lines} lines: \
          say with --quote none that quotes are text, or with --quote '\"' that they are not",
         .path.display(), shown_place(.place)
@@ -122,8 +122,8 @@ pub enum Error {
         lines: u64,
     },
     #[error(
-        "{}, {}, column `{column}`: `{text}` is a date only in the other order of day and month \
-         than the column is read in, while all its dates in the sample have both: say with \
+        "{}, {}, column `{column}`: `{text}` is a date only in one order of day and month, and the \
+         column was read in the other one, because all its dates in the sample fit both: say with \
          --timestamp-format which it is",
         .path.display(), shown_place(.place)
     )]
@@ -166,8 +166,8 @@ pub enum Error {
     )]
     OtherCount { path: PathBuf, columns: usize, other: PathBuf, expected: usize },
     #[error(
-        "{} has no header, and that of {} behind it has the columns in another order than the \
-         table: import it by itself, or behind the file whose columns it has",
+        "{} has no header, and that of {} after it has the columns in another order than the \
+         table: import it by itself, or after the file whose columns it has",
         .path.display(), .other.display()
     )]
     OtherOrder { path: PathBuf, other: PathBuf },
@@ -194,8 +194,8 @@ pub enum Error {
     #[error("{}: damaged {kind} stream after {offset} decompressed bytes", .path.display())]
     Compression { path: PathBuf, kind: &'static str, offset: u64, source: std::io::Error },
     #[error(
-        "{}: its zstd window is larger than {max}, for which it takes four times as much --memory, \
-         and 128 MiB are the most: unpack it first, with zstd -d --long=31",
+        "{}: its zstd window is larger than {max}; it can be a quarter of --memory, and at most \
+         128 MiB: give the import more memory, or unpack the file first, with zstd -d --long=31",
         .path.display()
     )]
     ZstdWindow { path: PathBuf, max: ByteCount },
@@ -216,7 +216,7 @@ pub enum Error {
     )]
     InputChanged { path: PathBuf, before: u64, after: u64 },
     #[error(
-        "column `{column}` is {}, which is a time only in a unit: \
+        "column `{column}` is {}, which is a time only with a unit: \
          say with --timestamp-format whether it is epoch_s, epoch_ms, epoch_us or epoch_ns",
         .ty.sql()
     )]
@@ -273,7 +273,7 @@ pub enum Error {
     ParquetType { path: PathBuf, column: String, ty: String },
     #[error(
         "{}: column `{column}` would be {}, and {} in {}: no type holds both exactly; --schema \
-         gives the table's", .path.display(), .ty.sql(), .first_ty.sql(), .first.display()
+         sets the type of the table", .path.display(), .ty.sql(), .first_ty.sql(), .first.display()
     )]
     ParquetTypesDiffer {
         path: PathBuf,
@@ -283,8 +283,8 @@ pub enum Error {
         first_ty: ColumnType,
     },
     #[error(
-        "{}, {}, column `{column}`: `{text}` is no date day first, as those before it were read, \
-         but one month first: say with --timestamp-format which it is",
+        "{}, {}, column `{column}`: `{text}` is a date only with the month first, and those \
+         before it were read with the day first: say with --timestamp-format which it is",
         .path.display(), shown_place(.place)
     )]
     AmbiguousTimes { path: PathBuf, place: RejectPlace, column: String, text: String },
@@ -319,7 +319,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// The class of the error: the party that can mend it.
+    /// The class of the error: what has to be changed or repaired.
     #[must_use]
     pub fn class(&self) -> Class {
         match self {

@@ -1,7 +1,7 @@
 //! Handling of parse errors: bad fields and records are rejected, become NULL, or fail the import.
 //!
-//! - A bad record is rejected once, for its first bad field; a bad field that becomes NULL is
-//!   listed by itself.
+//! - A bad record is listed once, with its first bad field. If bad fields become NULL, each of them
+//!   is listed.
 //! - parse_errors-1. A row whose designated timestamp is bad or NULL is always rejected.
 
 use std::borrow::Cow;
@@ -47,7 +47,7 @@ pub(crate) struct TextPlace {
     pub(crate) offset: u64,
 }
 
-/// The place of a record at fault.
+/// The place of a bad record.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct RecordPlace {
     pub(crate) file: usize,
@@ -179,7 +179,7 @@ impl ParseErrorHandler<'_> {
         parsed: &mut ParsedBatch,
     ) -> Result<()> {
         let timestamp = self.layout.timestamp;
-        // After text behind a closing quote the fields of the record are not known.
+        // If text follows a closing quote, the fields of the record are not known.
         let is_fatal = |error: &&ParseError| {
             Some(error.column as usize) == timestamp || error.reason == Reason::TextAfterQuote
         };
@@ -345,8 +345,8 @@ impl ParseErrorHandler<'_> {
         Error::UnclosedQuote { path, line: opened.line, offset: opened.offset }
     }
 
-    /// The error of a record that is too long, its quote still open. The quote may be closed
-    /// further on, but the starts of the records behind it could not be trusted.
+    /// The error of a record that is too long and has an open quote. The quote may be closed
+    /// further on, but it is unknown where the records after it begin.
     pub(crate) fn record_too_long(
         &self,
         place: &TextPlace,
@@ -391,7 +391,7 @@ fn opening_quote(text: &[u8], structure: &Structure) -> usize {
         let is_quote = Some(byte) == structure.quote;
         if is_inside {
             is_inside = !is_quote;
-            // A further quote right behind it reopens the same field.
+            // A quote right after a closing one continues the same field.
             at_start = is_quote;
         } else if is_quote && at_start {
             is_inside = true;

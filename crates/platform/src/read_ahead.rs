@@ -66,7 +66,7 @@ struct Plan {
     alignment: usize,
 }
 
-/// One read: the requested bytes, and those around them that alignment requires.
+/// One read: the requested bytes, and the bytes around them that alignment requires.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Span {
     /// Offset of the requested bytes in the file.

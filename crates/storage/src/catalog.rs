@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn a_catalog_with_kept_records_survives_the_round_trip() {
+    fn a_catalog_with_retained_records_survives_the_round_trip() {
         let mut catalog = sample();
         catalog.tables[1].retained =
             Some(RetainedRecords { until: Lsn(4_096), seq_txn: SeqTxn(3) });
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn a_catalog_of_version_1_is_as_of_where_replay_begins() {
+    fn a_catalog_of_version_1_has_one_position_for_replay_and_manifests() {
         let body = sample().encode();
         let (body, old) = (&body[20..body.len() - 4], Kind { version: 1, oldest: 1, ..KIND });
         let without = [&body[..16], &body[24..]].concat();

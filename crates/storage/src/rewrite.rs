@@ -6,7 +6,8 @@
 //!   past the end of a partition.
 //! - storage_rewrite-2. A column that a run does not have is NULL in its rows; a column that the
 //!   schema does not have is dropped.
-//! - The input is never changed: a failed rewrite leaves it, and unreferenced files.
+//! - The input is never changed. A failed rewrite leaves unreferenced files, which are removed
+//!   later.
 //! - storage_rewrite-3. Values are decoded and encoded again. Strings of a dictionary are looked up
 //!   once for each of its values, and compressed strings are copied if all use the same table.
 //! - storage_rewrite-4. Memory: for each row of the segment being written, four bytes if runs
@@ -143,7 +144,7 @@ fn readers_of(rewrite: &Rewrite<'_>) -> Result<Vec<Arc<Reader>>> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Compress {
     Texts,
-    /// Compression would take more time than it is worth for the memory saved.
+    /// The memory saved would not be worth the time of compression.
     Nothing,
 }
 

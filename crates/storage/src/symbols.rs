@@ -4,14 +4,15 @@
 //! - symbols-2. A [`SymbolTable`] never changes. A longer one shares its parts with the shorter
 //!   one.
 //! - symbols-3. A record or manifest contains the committed end of a file, as a
-//!   [`SymbolWatermark`]; it is the end of an extent, and everything before it was synced before
-//!   the record was written.
+//!   [`SymbolWatermark`]; it is the end of a symbol range, and everything before it was synced
+//!   before the record was written.
 //! - symbols-4. Bytes after the last watermark are unused, and are cut off when the database is
 //!   opened.
-//! - symbols-5. A *saved* part of a table is a range of the file: whole extents before a watermark,
-//!   which are synced and checked, and not written again while the part lives. So the file, mapped,
-//!   has its strings, and the kernel can evict them. Memory has the ends of the strings and an
-//!   index, at most 16 bytes for each, and the strings that are not saved yet.
+//! - symbols-5. A *saved* part of a table is a range of the file: whole symbol ranges
+//!   before a watermark, which are synced and checked, and not written again while the part lives.
+//!   Its strings are read from the mapped file, so the kernel can evict them. In memory are the
+//!   ends of the strings and an index, at most 16 bytes for each, and the strings that are not
+//!   saved yet.
 //!
 //! Strings that were interned by an import which then failed stay in the dictionary, which is
 //! harmless. Bytes: docs/format.md, Symbol file. The growing side is in `symbols/dictionary.rs`.
@@ -38,7 +39,8 @@ pub(crate) use file::{SymbolColumn, end_with, last_end, read};
 
 /// First id, count, bytes of strings, checksum.
 const EXTENT_HEADER_BYTES: usize = 4 + 4 + 4 + 4;
-/// Bytes of strings, or of extents, above which parts are not joined: their offsets have 31 bits.
+/// Bytes of strings, or of symbol ranges, above which parts are not joined: their offsets have 31
+/// bits.
 const PART_BYTES: usize = 1 << 30;
 
 /// The committed end of a symbol file (symbols-3).
@@ -61,11 +63,11 @@ pub struct SymbolTexts {
     pub texts: BatchTexts,
 }
 
-/// The dictionary of one symbol column as of some moment (symbols-2).
+/// The dictionary of one symbol column, which never changes (symbols-2).
 #[derive(Debug, Clone, Default)]
 pub struct SymbolTable {
-    /// Parts with consecutive ids, those in the file before the others. Among the ones and among
-    /// the others, each has more than twice the values of the next, so they are few.
+    /// Parts with consecutive ids, the saved ones first. Among the saved parts, and among the other
+    /// parts, each has more than twice the values of the next, so there are few.
     parts: Vec<Arc<Part>>,
     len: u32,
     hasher: RandomState,

@@ -1,13 +1,14 @@
-//! A cache of series: table names with tags, which are the longest part of a line and repeat most.
+//! A cache of parsed series. A series is a table name with tags: the longest part of most lines,
+//! and the part that repeats.
 //!
 //! - series_cache-1. A series is the bytes of a line up to the first space, as they were sent. Its
-//!   cells are columns of its table and numbers of their interners, so the cache is cleared when
-//!   one of these is.
-//! - series_cache-2. Memory is bounded by `limits::LINE_CACHE_BYTES`; if series do not repeat, no
-//!   new ones are kept.
+//!   cells refer to columns of its table and to texts in their interners, so the cache is cleared
+//!   when one of these is cleared.
+//! - series_cache-2. Memory is bounded by `limits::LINE_CACHE_BYTES`. While series do not repeat,
+//!   no new ones are cached.
 //!
-//! The series that followed one last time is the first guess for the next line: senders send their
-//! series in the same order again and again.
+//! Senders send their series in the same order again and again. So each series remembers the one
+//! that followed it last time, and that is tried first for the next line.
 
 use std::hash::BuildHasher;
 
@@ -42,7 +43,7 @@ struct Series {
     table: u32,
     /// The series that followed it last.
     next: u32,
-    /// True if it contains newlines, behind backslashes.
+    /// True if it contains newlines, which are escaped by backslashes.
     has_newlines: bool,
 }
 
@@ -53,7 +54,7 @@ enum CacheUse {
     Paused { left: u32 },
 }
 
-/// The number of lines without a right guess after which a decision is made.
+/// The number of lines without a right guess after which it is decided whether to use the cache.
 const TRIAL_LINES: u32 = 1 << 16;
 /// The number of lines that pass before the cache is tried again.
 const PAUSE_LINES: u32 = 1 << 18;

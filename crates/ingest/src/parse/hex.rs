@@ -3,8 +3,8 @@
 const ONES: u64 = 0x0101_0101_0101_0101;
 const HIGH_BITS: u64 = 0x80 * ONES;
 
-/// Fills `out`, two digits a byte; returns false if one is not a hex digit, or their number is not
-/// twice that of `out`.
+/// Decodes two digits to each byte of `out`. Returns false if a byte of `digits` is not a hex
+/// digit, or if there are not exactly two for each byte of `out`.
 pub(super) fn decode_hex(digits: &[u8], out: &mut [u8]) -> bool {
     if digits.len() != out.len() * 2 {
         return false;
@@ -25,18 +25,19 @@ pub(super) fn decode_hex(digits: &[u8], out: &mut [u8]) -> bool {
     are_digits & is_hex
 }
 
-/// Four bytes, the first lowest, and true if all eight were digits.
+/// Decodes eight digits to four bytes, the first one lowest; the flag is true if all eight were
+/// digits.
 #[inline]
 pub(super) fn decode_eight(text: u64) -> (u32, bool) {
-    // In bytes below 128, the addition sets the high bit of those from a bound on, and never
-    // carries.
+    // For each byte below 128: the addition sets the high bit if the byte is at least `bound`, and
+    // never carries into the next byte.
     let from = |word: u64, bound: u64| (word & !HIGH_BITS).wrapping_add((0x80 - bound) * ONES);
     let lower = text | (0x20 * ONES);
     let numerals = from(text, 0x30) & !from(text, 0x3A) & HIGH_BITS;
     let letters = from(lower, 0x61) & !from(lower, 0x67) & HIGH_BITS;
     let is_hex = (numerals | letters) & !text & HIGH_BITS == HIGH_BITS;
     let nibbles = (text & (0x0F * ONES)).wrapping_add((letters >> 7) * 9);
-    // Pairs of nibbles become bytes, and the bytes are moved together.
+    // Pairs of nibbles become bytes, and the bytes are packed.
     let bytes = (nibbles << 4 | nibbles >> 8) & 0x00FF_00FF_00FF_00FF;
     let pairs = (bytes | bytes >> 8) & 0x0000_FFFF_0000_FFFF;
     let value = (pairs | pairs >> 16) & 0xFFFF_FFFF;

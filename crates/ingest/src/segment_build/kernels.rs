@@ -1,7 +1,7 @@
 //! The hot loop of segment building, over plain slices: the values of a bucket's column in the
 //! order of rows.
 //!
-//! It uses nothing of the crate, so that `benches/segment_build.rs` can measure this very file. Not
+//! It uses nothing of the crate, so that `benches/segment_build.rs` can include this file. Not
 //! here: computing the order (`storage::time_order`).
 
 /// Appends the values of a column at these positions, in their order.

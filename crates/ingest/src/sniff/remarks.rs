@@ -1,5 +1,5 @@
-//! The inferred type of a column in view of its notation, and the notes on values that may have
-//! another meaning for their writer.
+//! The inferred type of a column with regard to the notation of its numbers, and notes on values
+//! that the writer of the file may have meant otherwise.
 //!
 //! - remarks-1. `1.000` is a thousand in files with decimal commas, and one in others: if a sample
 //!   has decimal commas, a column in which every point may separate thousands stays text (decision
@@ -20,22 +20,22 @@ pub(crate) struct Surroundings {
     pub(crate) has_commas: bool,
     /// True if a semicolon separates fields, as is usual with decimal commas.
     pub(crate) has_semicolons: bool,
-    /// True if the type is a guess.
+    /// True if the type was inferred and not given.
     pub(crate) is_guess: bool,
 }
 
 /// The inferred type of a column, or text if its values could be misread (remarks-1).
 pub(crate) fn inferred(evidence: &Evidence, has_commas: bool) -> Inferred {
     let inferred = evidence.infer();
-    let is_torn = has_commas && evidence.notation().may_be_thousands();
+    let is_ambiguous = has_commas && evidence.notation().may_be_thousands();
     match inferred.ty {
-        ColumnType::Float64 if is_torn => Inferred { ty: ColumnType::Varchar, format: None },
+        ColumnType::Float64 if is_ambiguous => Inferred { ty: ColumnType::Varchar, format: None },
         _ => inferred,
     }
 }
 
-/// The note on texts that may be NULL: `\N` rarely means anything else, and others are named only
-/// if they alone make the column text.
+/// The note on texts that may mean NULL. `\N` nearly always does; other texts are named only if the
+/// column would not be text without them.
 fn nulls(name: &str, evidence: &Evidence) -> Option<String> {
     let counts = &evidence.notation().nulls;
     let at = (0..counts.len()).max_by_key(|&at| (counts[at], Reverse(at)))?;
@@ -49,7 +49,7 @@ fn nulls(name: &str, evidence: &Evidence) -> Option<String> {
     })
 }
 
-/// The notes on a column whose values may have another meaning for their writer.
+/// The notes on a column of whose values the writer may have meant something else.
 pub(crate) fn remarks(
     name: &str,
     column: &Inferred,
@@ -93,12 +93,12 @@ fn thousands(
              decimal commas; --schema gives it another type"
         )),
         (true, true) => Some(format!(
-            "column `{name}`: the point of `{example}` is read as a decimal one, though other \
-             columns have decimal commas"
+            "column `{name}`: the point of `{example}` is read as a decimal point, though \
+             other columns have decimal commas"
         )),
         (true, false) if has_semicolons => Some(format!(
-            "column `{name}`: the point of `{example}` is read as a decimal one; if it parts \
-             thousands, a --schema with VARCHAR keeps the text"
+            "column `{name}`: the point of `{example}` is read as a decimal point; if it \
+             separates thousands, a --schema with VARCHAR keeps the text"
         )),
         _ => None,
     }

@@ -421,8 +421,8 @@ fn files_without_rows_and_files_of_two_kinds_are_refused() {
     let columns = [("ts", ColumnType::Timestamp(TimeUnit::Micros)), ("n", ColumnType::Int64)];
     let schema = schema_of(&columns, Some("ts"), PartitionUnit::Day);
     let error = refused(&write(&numbers(&[]), &PLAIN), &schema, |_| {});
-    let wanted = "/a.parquet: no records: Parquet without row groups has a schema alone, as \
-                  `_common_metadata` has: import the files that have rows";
+    let wanted = "/a.parquet: no records: a Parquet file without row groups, such as \
+                  `_common_metadata`, has only a schema: import the files that have rows";
     assert_eq!(error.to_string(), wanted);
     assert_eq!(error.class(), Class::Caller);
     let error = refused(b"ts,n\n1,2\n", &schema, |options| options.format = FileFormat::Parquet);

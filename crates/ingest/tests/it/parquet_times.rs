@@ -147,7 +147,7 @@ fn a_date_that_contradicts_the_guess_fails_the_import() {
     let mut dates = vec!["01/02/2024"; 5_000];
     dates[4_500] = "12/25/2024";
     let error = import_into(&texts(&dates), ColumnType::Date).unwrap_err().to_string();
-    let wanted = "/a.parquet, row 4501, column `t`: `12/25/2024` is no date day first";
+    let wanted = "/a.parquet, row 4501, column `t`: `12/25/2024` is a date only with the month";
     assert!(error.starts_with(wanted), "{error}");
     // A text that is not a date at all is a bad cell.
     dates[4_500] = "soon";

@@ -1,5 +1,5 @@
-//! Writes of rows: appends, imports, changes by a statement, transactions, and the rows that new
-//! ones replace.
+//! Writes of rows: appends, imports, UPDATE and DELETE, transactions, and DEDUP, which replaces
+//! rows with equal keys.
 
 pub(crate) mod import;
 pub(crate) mod dedup;

@@ -3,8 +3,8 @@
 //!
 //! - wal_group-1. A group begins at a page.
 //! - wal_group-2. A sector that an interrupted write did not reach is zero. The header of a group
-//!   has the number of its zero sectors as it was written, so that a group with more of them is
-//!   distinguished from one with other bytes.
+//!   states how many of its sectors were zero when it was written. More zero sectors mean an
+//!   interrupted write; otherwise a wrong checksum means damage.
 
 use tidegate_model::bytes::{ByteReader, ByteWriter};
 use tidegate_model::{Lsn, SeqTxn, TableId, limits};
@@ -20,7 +20,7 @@ use crate::error::{Corruption, DecodeError};
 pub(crate) const PAGE: usize = 4_096;
 const _: () = assert!(PAGE as u64 == limits::PAGE_BYTES);
 
-/// The unit that a disk writes atomically; some write 4,096 bytes so, which are eight of these.
+/// The unit that a disk writes atomically. Some disks write 4,096 bytes atomically: eight units.
 pub(crate) const SECTOR: usize = 512;
 
 /// Bytes of a file before its first group.
@@ -74,7 +74,7 @@ pub(crate) struct GroupPlace {
     pub(crate) lsn: Lsn,
     /// The position up to which everything is on disk.
     pub(crate) durable: Lsn,
-    /// The length of the file that is certainly on disk.
+    /// The length of the file that is known to be on disk.
     pub(crate) room: u64,
 }
 
@@ -114,8 +114,8 @@ pub(crate) struct FileHeader {
     pub(crate) previous_end: Lsn,
     /// Groups before this position were on disk when the file got its name.
     pub(crate) durable: Lsn,
-    /// Groups before this position are plain, as in the file of an older version that they were
-    /// copied from.
+    /// Groups before this position have the plain layout: they were copied from a file of an older
+    /// version.
     pub(crate) plain_until: Lsn,
     /// The length of the file on disk when it got its name.
     pub(crate) room: u64,
@@ -213,7 +213,8 @@ fn check_crc(r: &mut ByteReader<'_>, bytes: &[u8]) -> Result<(), DecodeError> {
 impl EncodedGroup {
     /// A group of records: a header, the records, and zeros up to a page.
     ///
-    /// Records have in-memory segments of rows in them, so they are encoded where they stay.
+    /// Records contain in-memory segments, which may be large, so they are encoded directly into
+    /// the bytes of the group.
     pub(crate) fn new(records: &[Record]) -> EncodedGroup {
         let records_max = records.iter().map(|record| record_bytes_max(&record.ops)).sum::<usize>();
         let bytes_max = GROUP_HEADER_BYTES + records_max;
@@ -299,10 +300,10 @@ pub(crate) fn peek_group(bytes: &[u8], group: ExpectedGroup) -> Result<GroupHead
 /// non-zero bytes in a sector of zeros are damage of unused space.
 const WRITTEN_BYTES_MIN: usize = 8;
 
-/// The kind of bytes in the place of a group that are not a valid one.
+/// The reason why the bytes at the position of a group are not a valid group.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum BadGroup {
-    /// The first sector has no header: nothing was written, or only other sectors.
+    /// The first sector has no header: nothing was written, or only sectors after it.
     Unwritten,
     /// Sectors of the group are missing, as after an interrupted write (wal_group-2).
     Torn,

@@ -1,15 +1,15 @@
 //! The head of the log: names its newest file, so that a missing one is detected.
 //!
-//! Each file contains the end of the preceding one, but nothing in it says that another one
-//! follows. The head does. It is written when a file is on disk, and before a commit in it is
+//! Each file of the log states where the preceding one ends, but not that another one follows: the
+//! head states that. It is written when a new file is on disk, and before a commit in that file is
 //! acknowledged.
 //!
-//! - wal_head-1. The head names a file that was durable before. A log whose newest file begins
-//!   earlier has lost one.
+//! - wal_head-1. The head names a file that was durable when the head was written. If the newest
+//!   existing file begins earlier, a file is lost.
 //! - wal_head-2. Without a head nothing is checked: older programs write none, and an unreadable
 //!   head loses no data itself.
-//! - wal_head-3. It is overwritten in place: it is smaller than a sector, which a disk writes
-//!   atomically, and takes one sync and no space.
+//! - wal_head-3. The head is overwritten in place, with one sync and no further space. That is safe
+//!   because it is smaller than a sector, which a disk writes atomically.
 //!
 //! Bytes: docs/format.md, Head of the log.
 
@@ -27,7 +27,7 @@ use crate::error::{Corruption, DecodeError, Error, Result};
 const KIND: Kind = Kind { magic: *b"TIDEHED\0", version: 1, oldest: 1, name: "head of the log" };
 const NAME: &str = "head";
 
-/// Writes that the newest file of a log begins at `first`.
+/// Writes the head: the newest file of the log begins at `first`.
 pub(super) fn write_head(
     disk: &dyn Disk,
     dir: &Path,
@@ -62,7 +62,8 @@ pub(crate) fn read_head(disk: &dyn Disk, dir: &Path, log: u64) -> Result<Option<
     Ok(Some(first))
 }
 
-/// Adds the newest file to the existing ones, if it is missing (wal_head-1).
+/// Adds the file that the head names to the existing ones, if it is missing, so that its loss is
+/// reported (wal_head-1).
 pub(super) fn add_missing(
     disk: &dyn Disk,
     dir: &Path,
@@ -103,7 +104,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_head_is_read_as_it_was_written_and_only_of_its_log() {
+    fn a_head_is_read_back_and_refused_for_another_log() {
         let (disk, dir) = (SimDisk::new(1), Path::new("/wal"));
         disk.create_dir_all(dir).unwrap();
         assert_eq!(read_head(&disk, dir, 7).unwrap(), None);
@@ -115,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_file_behind_all_others_is_missing() {
+    fn only_a_file_after_all_others_is_missing() {
         let (disk, dir) = (SimDisk::new(1), Path::new("/wal"));
         disk.create_dir_all(dir).unwrap();
         write_head(&disk, dir, 7, Lsn(8_192)).unwrap();

@@ -1,7 +1,7 @@
 //! Errors of a server or of the connection to it.
 //!
-//! - error_remote-1. The server's error for a statement reads as the engine's own errors do: the
-//!   place in the script, then the sentence.
+//! - error_remote-1. The server's error for a statement has the same form as an error of the
+//!   embedded engine: the place in the script, then the message.
 
 use thiserror::Error;
 use tidegate_query::Position;
@@ -79,7 +79,8 @@ pub(crate) fn of_statement(error: &tokio_postgres::Error, sql: &str, before: usi
     RemoteError::Protocol { source: error.to_string().into() }
 }
 
-/// Returns a notice of a statement with its place moved to that in the script (error_remote-1).
+/// Returns a notice of a statement with its line and column counted in the script (error_remote-1);
+/// `before` is the text of the script before the statement.
 pub(crate) fn relocated(notice: &str, before: &str) -> String {
     let found = notice.strip_prefix("line ").and_then(|rest| {
         let (line, rest) = rest.split_once(", column ")?;

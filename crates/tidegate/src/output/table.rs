@@ -49,9 +49,9 @@ struct Head {
 /// Layout of the rows.
 #[derive(Debug, PartialEq, Eq)]
 enum Arrangement {
-    /// A line a row, with these widths.
+    /// One line per row, with these widths.
     Lines(Vec<usize>),
-    /// A line a cell.
+    /// One line per cell.
     Records,
 }
 
@@ -261,7 +261,7 @@ pub(crate) fn printable(text: &str) -> String {
     shown
 }
 
-/// True for control characters, and for those that change the direction of the text behind them.
+/// True for control characters, and for those that change the direction of the text after them.
 fn is_unprintable(character: char) -> bool {
     character.is_control() || matches!(character, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
@@ -314,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_steers_the_terminal() {
+    fn output_cannot_control_the_terminal() {
         assert_eq!(printable("a\x1b[2Jb\u{202e}"), "a\\u{1b}[2Jb\\u{202e}");
     }
 

@@ -1,4 +1,5 @@
-//! Numbers with a Zipf distribution: few hosts have many metrics, many have few.
+//! Numbers with a Zipf distribution, by the algorithm of Go's `rand.Zipf`: the numbers of metrics
+//! of hosts, of which few have many and many have few.
 
 use super::{Source, ln};
 
@@ -8,7 +9,7 @@ const SEED: i64 = 1_234;
 const Q: f64 = 1.01;
 const V: f64 = 1.0;
 
-/// Returns `count` numbers from 1 to `max`, from a source of their own.
+/// Returns `count` numbers from 1 to `max`, from a random source of their own.
 pub(crate) fn zipf_array(count: usize, max: u64) -> Vec<u64> {
     let mut source = Source::new(SEED);
     let zipf = Zipf::new(max);

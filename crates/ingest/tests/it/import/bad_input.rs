@@ -221,7 +221,7 @@ fn integers_are_times_only_with_a_declared_unit() {
         options.columns = ColumnSource::Infer;
         options.dialect.header = Header::Present;
     });
-    let expected = "column `ts` is BIGINT, which is a time only in a unit: say with \
+    let expected = "column `ts` is BIGINT, which is a time only with a unit: say with \
                     --timestamp-format whether it is epoch_s, epoch_ms, epoch_us or epoch_ns";
     assert_eq!(error.to_string(), expected);
 }

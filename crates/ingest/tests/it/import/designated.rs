@@ -93,7 +93,7 @@ fn a_column_of_other_things_is_no_timestamp() {
     check("\n\nn,ts\n\"1\n\",2021-03-01\n1,1.5\n2,2.5\n", &says(", such as `1.5` in line 6"));
     check(
         "ts,n\n1600000000,1\ngarbage,1\n1600000001,1\n",
-        "column `ts` is BIGINT, which is a time only in a unit: say with --timestamp-format \
+        "column `ts` is BIGINT, which is a time only with a unit: say with --timestamp-format \
          whether it is epoch_s, epoch_ms, epoch_us or epoch_ns",
     );
     // A column with only NULL is not a column of text.

@@ -107,7 +107,7 @@ fn quotes_that_enclose_much_of_a_file_fail_the_import() {
     let texts = [(500, "\"open"), (29_900, "closed\"")];
     let (_, outcome) = import(&[&behind_the_sample(30_000, &texts)], |_| {});
     let error = outcome.unwrap_err().to_string();
-    let wanted = "quotes enclose 29400 line ends behind which a record seems to begin, in 120600 \
+    let wanted = "quotes enclose 29400 line ends after which a record seems to begin, in 120600 \
                   records; the first such value, in column `text`, begins in line 120502";
     assert!(error.contains(wanted), "{error}");
 }

@@ -76,7 +76,7 @@ fn a_file_without_a_header_has_the_columns_of_the_header_before_it() {
 fn a_file_that_cannot_have_the_columns_of_the_header_fails_the_import() {
     let wanted = "/b.csv has no header and 1 columns, and the header of /a.csv has 2";
     check_error(&["lon,lat\n1.5,50\n2.5,51\n", "3.5\n4.5\n"], 2, |_| {}, wanted);
-    let wanted = "/a.csv has no header, and that of /b.csv behind it has the columns in another";
+    let wanted = "/a.csv has no header, and that of /b.csv after it has the columns in another";
     check_error(&["3.5,52\n4.5,53\n", "lon,lat\n1.5,50\n2.5,51\n"], 2, |_| {}, wanted);
     check(&["52,3.5\n", "lat,lon\n50,1.5\n51,2.5\n"], 2, "52.0 3.5; 50.0 1.5; 51.0 2.5");
 }

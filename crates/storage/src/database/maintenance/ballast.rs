@@ -1,5 +1,5 @@
-//! Ballast: a file in `scratch` that is removed when the disk is full, so that operations that free
-//! space have room to work.
+//! Ballast: a file in `scratch` that reserves disk space. It is removed when the disk is full, so
+//! that operations that free space can be done.
 //!
 //! - ballast-1. Rows are accepted while the ballast exists. Without it they are refused, so that
 //!   its space is left to flushes, checkpoints, and statements that drop something.
@@ -7,7 +7,7 @@
 //!   writes rows. From then on maintenance flushes all memtables and purges the log, and creates
 //!   the ballast again once they are flushed and it fits.
 //! - ballast-3. Opening empties `scratch`: after a process was killed on a full disk, the next one
-//!   has that space to start with.
+//!   has that space when it starts.
 //!
 //! Not here: space for small groups in the log itself (`wal::log`, wal_log-1).
 
@@ -79,7 +79,7 @@ impl Ballast {
     }
 
     /// Removes the file (ballast-2); returns true if that has freed space.
-    fn give_up(&self, disk: &dyn Disk) -> bool {
+    fn release(&self, disk: &dyn Disk) -> bool {
         let mut is_there = self.is_there.lock().unwrap_or_else(PoisonError::into_inner);
         if self.bytes > 0 {
             self.is_short.store(true, Ordering::Release);
@@ -97,7 +97,7 @@ impl Ballast {
 impl Maintenance<'_> {
     /// Records an error of a write. Returns true if there may be space for it now.
     pub(crate) fn may_have_space_after(&self, error: &Error) -> bool {
-        error.is_no_space() && self.database.ballast.give_up(self.database.guarded.as_ref())
+        error.is_no_space() && self.database.ballast.release(self.database.guarded.as_ref())
     }
 
     /// Runs a write, and repeats it if there was no space and the ballast provides some.
@@ -145,8 +145,8 @@ impl Maintenance<'_> {
             self.database.committer.note_log(&log);
             begun.and_then(|()| log.purge(needed))
         });
-        // What is left is for flushes, however small the ballast is: otherwise rows were accepted
-        // again, and nothing could be dropped.
+        // The remaining space is left to flushes, even if the ballast is small: otherwise rows
+        // would be accepted again, and nothing could be dropped.
         if is_flushed {
             self.make_ballast();
         }

@@ -1,10 +1,10 @@
-//! Checkpoints: write manifests and catalog, so that replay begins later and the log can be purged.
-//! Writers continue meanwhile.
+//! Checkpoints: write manifests and catalog, so that replay begins at a later position and the log
+//! can be purged. Writers are not blocked.
 //!
 //! - The catalog names a position only when every manifest is durable with everything before
 //!   it, except the rows of memtables: replay begins at the oldest of these in the log.
 //! - checkpoint-1. A table whose manifest cannot be written, or whose memtable needs too long a
-//!   part of the log, has its records retained: it holds up no checkpoint.
+//!   part of the log, has its records retained, so that it does not block the purge of the log.
 //! - checkpoint-2. No manifest or catalog has a commit that the log might lose.
 
 use std::collections::BTreeMap;

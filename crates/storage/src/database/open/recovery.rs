@@ -1,12 +1,12 @@
 //! Opening a database: lock, checkpoints, replay, and the work before the first commit.
 //!
-//! Rows in the log are in memtables afterwards, as they were before; nothing is flushed, and
-//! opening takes as long as the replay, however many tables have rows in the log.
+//! Afterwards the unflushed rows of the log are in memtables again. Nothing is flushed, so opening
+//! takes as long as the replay, however many tables have rows in the log.
 //!
 //! - database-1, database-2 hold here too.
-//! - recovery-1. Nothing is written before all checkpoints and log files were read, so that a newer
-//!   or damaged database stays as it is, except scratch files (`replay_memory`); and nothing at all
-//!   if there is nothing to do.
+//! - recovery-1. Except scratch files (`replay_memory`), nothing is written before all checkpoints
+//!   and log files were read, so that a newer or damaged database stays as it is. If there is
+//!   nothing to do, nothing is written at all.
 //! - recovery-2. A record is applied to the names if it is not before the catalog's `as_of`, to a
 //!   table's manifest if it is after the manifest's commit, and to its memtable if it is after the
 //!   manifest's `flushed_seq`: each may be newer than the others.
@@ -124,7 +124,7 @@ pub(crate) fn lock_log(disk: &dyn Disk, paths: &Paths) -> Result<Arc<dyn DirLock
     disk.lock_existing(&name).map(Arc::from).map_err(not_locked(paths))
 }
 
-/// The same for a read-only program: nothing is created.
+/// Locks the existing directories for a read-only program: nothing is created.
 pub(crate) fn lock_existing(disk: &dyn Disk, paths: &Paths) -> Result<[Arc<dyn DirLock>; 2]> {
     let lock = disk.lock_existing(&paths.lock()).map(Arc::from).map_err(not_locked(paths))?;
     let log = match disk.exists(&paths.log()) {
@@ -300,8 +300,8 @@ fn directory_of(path: &Path) -> &Path {
     }
 }
 
-/// Checks, if there is no catalog, that there are no files that it could have named, and none that
-/// would be overwritten or removed.
+/// Without a catalog, checks that the directory has no files of a database that lost its catalog,
+/// and no files that creating a database would overwrite or remove.
 fn refuse_foreign_files(disk: &dyn Disk, paths: &Paths) -> Result<()> {
     let list = |dir: &Path| match disk.list(dir) {
         Ok(entries) => Ok(entries),
@@ -746,7 +746,7 @@ impl RecoveryCompletion<'_> {
 }
 
 impl RecoveredTable {
-    /// Returns true if the record at this position was retained.
+    /// Returns true if the record at this position is among the retained ones.
     fn has_retained(&self, lsn: Lsn) -> bool {
         self.retained.is_some_and(|retained| lsn < retained.until)
     }

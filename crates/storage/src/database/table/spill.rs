@@ -10,8 +10,8 @@ use super::memtable::MemtableRun;
 /// Bytes written to a spill file at a time.
 const WRITE_BYTES: usize = 1 << 20;
 
-/// Writes the in-memory segments of runs that are not spilled into a file, one after another, and
-/// maps it, and removes its name (replay_memory-2).
+/// Writes the in-memory segments of runs that are not spilled yet into a file, one after another.
+/// Then it maps the file and removes its name (replay_memory-2).
 pub(crate) fn spill_mem_segments<'r>(
     disk: &dyn Disk,
     path: &Path,
