@@ -38,7 +38,7 @@ pub use file::{HEADER_BYTES, decode};
 pub(crate) use file::{SymbolColumn, end_with, last_end, read};
 
 /// First id, count, bytes of strings, checksum.
-const EXTENT_HEADER_BYTES: usize = 4 + 4 + 4 + 4;
+const SYMBOL_RANGE_HEADER_BYTES: usize = 4 + 4 + 4 + 4;
 /// Bytes of strings, or of symbol ranges, above which parts are not joined: their offsets have 31
 /// bits.
 const PART_BYTES: usize = 1 << 30;
@@ -293,7 +293,7 @@ impl SymbolTable {
         let mut offset = HEADER_BYTES as u64;
         for part in &self.parts {
             let Some(range) = part.file_range() else { break };
-            assert_eq!(range.start, offset, "symbols-5: extents without a gap");
+            assert_eq!(range.start, offset, "symbols-5: symbol ranges without a gap");
             offset = range.end;
             kept.len = part.end();
             kept.parts.push(Arc::clone(part));

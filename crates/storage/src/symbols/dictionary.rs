@@ -4,10 +4,10 @@
 //! - symbols-1, symbols-3 as in `symbols`. Two imports share one dictionary, so that their ids
 //!   never clash.
 //! - dictionary-1. After a failed sync the file is written anew under its name; the durable bytes
-//!   are copied, so that every watermark in a record stays the end of an extent, and every saved
-//!   part has the same place in it (symbols-5). Parts that map the old file keep it.
-//! - dictionary-2. A save that fails after its sync, because the new extents cannot be mapped, has
-//!   saved nothing: the next one writes them again.
+//!   are copied, so that every watermark in a record stays the end of a symbol range, and every
+//!   saved part has the same place in it (symbols-5). Parts that map the old file keep it.
+//! - dictionary-2. A save that fails after its sync, because the new symbol ranges cannot be
+//!   mapped, has saved nothing: the next one writes them again.
 //! - dictionary-3. The parts of all dictionaries of a database, also those that only snapshots
 //!   have, are counted in one budget. A new string is refused while it is exceeded; strings of a
 //!   file or of the log never are.
@@ -18,7 +18,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tidegate_model::{ByteCount, ColumnId, SymbolId, limits};
 use tidegate_platform::{Disk, DiskFile, MemoryBudget, OpenMode};
 
-use super::file::{self, SymbolColumn, encode_extent, encode_header};
+use super::file::{self, SymbolColumn, encode_header, encode_symbol_range};
 use super::part::{Part, SavedRange};
 use super::{PART_BYTES, SymbolTable, SymbolTexts, SymbolWatermark, is_reserved};
 use crate::checksummed_file;
@@ -210,8 +210,8 @@ impl Dictionary {
     ) -> Result<SymbolTable> {
         let (kept, offset) = table.kept(durable);
         let bytes = file::load(file, offset..durable.bytes).map_err(Error::disk("map symbols"))?;
-        let saved = SavedRange { extents: 0..bytes.len(), bytes, offset };
-        let saved = file::append_extents(kept, &saved).map_err(Error::decode(&self.path))?;
+        let saved = SavedRange { symbol_ranges: 0..bytes.len(), bytes, offset };
+        let saved = file::append_symbol_ranges(kept, &saved).map_err(Error::decode(&self.path))?;
         assert_eq!(saved.len, durable.count, "symbols-3: each of them was written");
         Ok(saved)
     }
@@ -235,7 +235,7 @@ impl Dictionary {
             None => self.disk.open(&self.path, OpenMode::ReadWrite)?,
         };
         // Bytes of an attempt that failed are after the watermark, and are overwritten.
-        let end = write_extents(handle.as_ref(), table, file.durable)?;
+        let end = write_symbol_ranges(handle.as_ref(), table, file.durable)?;
         if let Err(error) = handle.sync_data() {
             file.is_unusable = true;
             file.handle = None;
@@ -262,7 +262,7 @@ impl Dictionary {
             let old = self.disk.open(&self.path, OpenMode::Read)?;
             copy(old.as_ref(), handle.as_ref(), start.bytes)?;
         }
-        let end = write_extents(handle.as_ref(), table, start)?;
+        let end = write_symbol_ranges(handle.as_ref(), table, start)?;
         handle.sync_data()?;
         self.disk.rename(&written, &self.path)?;
         self.disk.sync_dir(dir)?;
@@ -330,16 +330,16 @@ pub(crate) fn parse_file_name(name: &str) -> Option<ColumnId> {
 }
 
 /// Writes the values after `start`, and returns their end.
-fn write_extents(
+fn write_symbol_ranges(
     handle: &dyn DiskFile,
     table: &SymbolTable,
     start: SymbolWatermark,
 ) -> tidegate_platform::Result<u64> {
     let (mut first, mut end) = (start.count, start.bytes);
     while first < table.len {
-        let extent = encode_extent(table, &mut first);
-        handle.write_all_at(&extent, end)?;
-        end += extent.len() as u64;
+        let symbol_range = encode_symbol_range(table, &mut first);
+        handle.write_all_at(&symbol_range, end)?;
+        end += symbol_range.len() as u64;
     }
     Ok(end)
 }

@@ -1,8 +1,8 @@
-//! The file of a symbol column: its header, and its extents, written and read.
+//! The file of a symbol column: its header, and its symbol ranges, written and read.
 //! Bytes: docs/format.md, Symbol file.
 //!
-//! Extents are checked before a table has them: their checksums, that their strings are UTF-8, and
-//! that none occurs twice.
+//! Symbol ranges are checked before a table has them: their checksums, that their strings are
+//! UTF-8, and that none occurs twice.
 //!
 //! Not here: writing to the disk (`dictionary`).
 
@@ -15,7 +15,7 @@ use tidegate_model::{ColumnId, SymbolId, TableId, limits};
 use tidegate_platform::{Disk, DiskFile, Mapping, OpenMode};
 
 use super::part::{Part, SavedRange, SavedText};
-use super::{EXTENT_HEADER_BYTES, PART_BYTES, SymbolTable, SymbolWatermark};
+use super::{PART_BYTES, SYMBOL_RANGE_HEADER_BYTES, SymbolTable, SymbolWatermark};
 use crate::checksummed_file;
 use crate::error::{Corruption, DecodeError, Error, Result};
 
@@ -23,16 +23,16 @@ use crate::error::{Corruption, DecodeError, Error, Result};
 pub const HEADER_BYTES: usize = 8 + 4 + 8 + 4 + 4;
 const MAGIC: [u8; 8] = *b"TIDESYM\0";
 const VERSION: u32 = 1;
-/// Bytes of strings at which an extent is closed, so that reading needs no more memory.
-const EXTENT_TEXT_BYTES: usize = 1 << 20;
-/// Maximal bytes of strings of an extent: its last value closes it.
-const EXTENT_TEXT_BYTES_MAX: usize = EXTENT_TEXT_BYTES + limits::SYMBOL_BYTES;
-/// Values at which an extent is closed.
-const EXTENT_VALUES: usize = 65_536;
+/// Bytes of strings at which a symbol range is closed, so that reading needs no more memory.
+const SYMBOL_RANGE_TEXT_BYTES: usize = 1 << 20;
+/// Maximal bytes of strings of a symbol range: its last value closes it.
+const SYMBOL_RANGE_TEXT_BYTES_MAX: usize = SYMBOL_RANGE_TEXT_BYTES + limits::SYMBOL_BYTES;
+/// Values at which a symbol range is closed.
+const SYMBOL_RANGE_VALUES: usize = 65_536;
 /// Bytes from which on a range of the file is mapped. Small ones are in memory: a table has many
 /// of them, and a process can have only so many mappings.
 pub(super) const MAPPED_BYTES_MIN: u64 = 64 << 10;
-/// Bytes that are requested from the disk at a time while extents are checked.
+/// Bytes that are requested from the disk at a time while symbol ranges are checked.
 const AHEAD_BYTES: usize = 1 << 20;
 
 /// The column that a file belongs to.
@@ -58,21 +58,21 @@ fn header_fields(version: u32, table: u64, column: u32) -> Vec<u8> {
     w.0
 }
 
-/// The extent that begins with value `first`, which is set to the next value after it.
-pub(super) fn encode_extent(table: &SymbolTable, first: &mut u32) -> Vec<u8> {
+/// The symbol range that begins with value `first`, which is set to the next value after it.
+pub(super) fn encode_symbol_range(table: &SymbolTable, first: &mut u32) -> Vec<u8> {
     let (mut ends, mut texts) = (ByteWriter::default(), Vec::new());
     let begin = *first;
     while *first < table.len
-        && texts.len() < EXTENT_TEXT_BYTES
-        && ((*first - begin) as usize) < EXTENT_VALUES
+        && texts.len() < SYMBOL_RANGE_TEXT_BYTES
+        && ((*first - begin) as usize) < SYMBOL_RANGE_VALUES
     {
         texts.extend_from_slice(table.text(SymbolId(*first)));
-        ends.u32(u32::try_from(texts.len()).expect("EXTENT_TEXT_BYTES and one symbol"));
+        ends.u32(u32::try_from(texts.len()).expect("SYMBOL_RANGE_TEXT_BYTES and one symbol"));
         *first += 1;
     }
     let mut w = ByteWriter::default();
     w.u32(begin).u32(*first - begin);
-    w.u32(u32::try_from(texts.len()).expect("EXTENT_TEXT_BYTES and one symbol"));
+    w.u32(u32::try_from(texts.len()).expect("SYMBOL_RANGE_TEXT_BYTES and one symbol"));
     let crc = crc32c::crc32c(&w.0);
     let crc = crc32c::crc32c_append(crc32c::crc32c_append(crc, &ends.0), &texts);
     w.u32(crc).raw(&ends.0).raw(&texts);
@@ -135,13 +135,13 @@ pub fn decode(
     decode_mapped(bytes, SymbolColumn { table, column }, watermark, SymbolTable::default())
 }
 
-/// The end of the first extent of a file with which it has at least so many values; `None` if it
-/// has fewer. Strings and checksums are not read.
+/// The end of the first symbol range of a file with which it has at least so many values; `None` if
+/// it has fewer. Strings and checksums are not read.
 pub(crate) fn end_with(bytes: &[u8], count: u32) -> Option<SymbolWatermark> {
     Some(last_end(bytes, count)).filter(|end| count <= end.count)
 }
 
-/// As `end_with`, or the end of the last whole extent if the file has fewer values.
+/// As `end_with`, or the end of the last whole symbol range if the file has fewer values.
 pub(crate) fn last_end(bytes: &[u8], count: u32) -> SymbolWatermark {
     let mut end = SymbolWatermark { count: 0, bytes: HEADER_BYTES as u64 };
     while end.count < count {
@@ -151,7 +151,7 @@ pub(crate) fn last_end(bytes: &[u8], count: u32) -> SymbolWatermark {
     end
 }
 
-/// The end of the extent that begins at `end`; `None` if there is no whole one.
+/// The end of the symbol range that begins at `end`; `None` if there is no whole one.
 fn next_end(bytes: &[u8], end: SymbolWatermark) -> Option<SymbolWatermark> {
     let start = usize::try_from(end.bytes).ok()?;
     let mut r = ByteReader::new(bytes.get(start..)?);
@@ -160,8 +160,9 @@ fn next_end(bytes: &[u8], end: SymbolWatermark) -> Option<SymbolWatermark> {
         return None;
     }
     let ends_bytes = (values as usize).checked_mul(4)?;
-    let extent = EXTENT_HEADER_BYTES.checked_add(ends_bytes)?.checked_add(texts as usize)?;
-    let end_bytes = start.checked_add(extent).filter(|end| *end <= bytes.len())?;
+    let symbol_range =
+        SYMBOL_RANGE_HEADER_BYTES.checked_add(ends_bytes)?.checked_add(texts as usize)?;
+    let end_bytes = start.checked_add(symbol_range).filter(|end| *end <= bytes.len())?;
     Some(SymbolWatermark { count: end.count.checked_add(values)?, bytes: end_bytes as u64 })
 }
 
@@ -182,8 +183,8 @@ fn decode_mapped(
     empty: SymbolTable,
 ) -> Result<SymbolTable, DecodeError> {
     decode_header(&mut ByteReader::new(&bytes), of)?;
-    let saved = SavedRange { extents: HEADER_BYTES..bytes.len(), bytes, offset: 0 };
-    let symbols = append_extents(empty, &saved)?;
+    let saved = SavedRange { symbol_ranges: HEADER_BYTES..bytes.len(), bytes, offset: 0 };
+    let symbols = append_symbol_ranges(empty, &saved)?;
     if symbols.len != watermark.count {
         let (expected, actual) = (watermark.count.into(), symbols.len.into());
         let what = Corruption::Differs { what: "the number of symbols", expected, actual };
@@ -216,17 +217,17 @@ fn decode_header(r: &mut ByteReader<'_>, of: SymbolColumn) -> Result<(), DecodeE
     Ok(())
 }
 
-/// A table, followed by the values of these extents, which are checked.
+/// A table, followed by the values of these symbol ranges, which are checked.
 ///
 /// # Errors
 /// If they are damaged, or do not follow the values of the table.
-pub(super) fn append_extents(
+pub(super) fn append_symbol_ranges(
     mut symbols: SymbolTable,
     saved: &SavedRange,
 ) -> Result<SymbolTable, DecodeError> {
-    let end = saved.extents.end;
+    let end = saved.symbol_ranges.end;
     let mut r = ByteReader::new(&saved.bytes[..end]);
-    r.raw(saved.extents.start)?;
+    r.raw(saved.symbol_ranges.start)?;
     while r.left() > 0 {
         let part = decode_part(&mut r, saved, &symbols).map_err(within(saved.offset))?;
         symbols.append(part);
@@ -244,7 +245,7 @@ fn within(begin: u64) -> impl Fn(DecodeError) -> DecodeError {
     }
 }
 
-/// The next extents, as many as fit a part.
+/// The next symbol ranges, as many as fit a part.
 fn decode_part(
     r: &mut ByteReader<'_>,
     saved: &SavedRange,
@@ -252,40 +253,42 @@ fn decode_part(
 ) -> Result<Part, DecodeError> {
     let start = r.offset();
     let planned = plan_part(r.clone(), &saved.bytes, symbols.len);
-    let range = SavedRange { extents: start..planned.end, ..saved.clone() };
+    let range = SavedRange { symbol_ranges: start..planned.end, ..saved.clone() };
     let mut part = Part::saved(symbols.len, range, planned.count as usize);
     let mut ahead = Ahead { bytes: &saved.bytes, requested: start };
     while r.offset() < planned.end || part.is_empty() {
         ahead.request(r.offset());
-        let extent_start = r.offset();
-        let extent = decode_extent(r, saved, part.end())?;
+        let range_start = r.offset();
+        let symbol_range = decode_symbol_range(r, saved, part.end())?;
         if r.offset() > planned.end {
-            let (what, value) = ("the size of an extent", extent.text_bytes.into());
-            return Err(DecodeError::at(extent_start, Corruption::Impossible { what, value }));
+            let (what, value) = ("the size of a symbol range", symbol_range.text_bytes.into());
+            return Err(DecodeError::at(range_start, Corruption::Impossible { what, value }));
         }
-        push_texts(&mut part, &extent, symbols)?;
+        push_texts(&mut part, &symbol_range, symbols)?;
     }
     Ok(part)
 }
 
-/// The extents of a part, according to their headers, which are not checked yet.
+/// The symbol ranges of a part, according to their headers, which are not checked yet.
 struct PlannedPart {
     end: usize,
     count: u32,
 }
 
-/// Adds up extents until one does not fit, or cannot be one: reading it gives the error.
+/// Adds up symbol ranges until one does not fit, or cannot be one: reading it gives the error.
 fn plan_part(mut r: ByteReader<'_>, bytes: &Mapping, first: u32) -> PlannedPart {
     let start = r.offset();
     let mut planned = PlannedPart { end: start, count: 0 };
     let mut ahead = Ahead { bytes, requested: start };
     while r.left() > 0 {
         ahead.request(r.offset());
-        let Ok(extent) = decode_extent_header(&mut r, first + planned.count) else { break };
-        if r.raw(extent.body_bytes()).is_err() || PART_BYTES < r.offset() - start {
+        let Ok(symbol_range) = decode_symbol_range_header(&mut r, first + planned.count) else {
+            break;
+        };
+        if r.raw(symbol_range.body_bytes()).is_err() || PART_BYTES < r.offset() - start {
             break;
         }
-        planned = PlannedPart { end: r.offset(), count: planned.count + extent.count };
+        planned = PlannedPart { end: r.offset(), count: planned.count + symbol_range.count };
     }
     planned
 }
@@ -309,21 +312,21 @@ impl Ahead<'_> {
     }
 }
 
-struct ExtentHeader {
+struct SymbolRangeHeader {
     count: u32,
     text_bytes: u32,
     crc: u32,
 }
 
-impl ExtentHeader {
+impl SymbolRangeHeader {
     /// Bytes of ends and texts.
     fn body_bytes(&self) -> usize {
         (self.count as usize).saturating_mul(4).saturating_add(self.text_bytes as usize)
     }
 }
 
-/// An extent whose checksum is right.
-struct Extent<'a> {
+/// A symbol range whose checksum is right.
+struct SymbolRange<'a> {
     start: usize,
     ends: &'a [u8],
     texts: &'a [u8],
@@ -332,46 +335,50 @@ struct Extent<'a> {
     text_bytes: u32,
 }
 
-fn decode_extent_header(r: &mut ByteReader<'_>, known: u32) -> Result<ExtentHeader, DecodeError> {
+fn decode_symbol_range_header(
+    r: &mut ByteReader<'_>,
+    known: u32,
+) -> Result<SymbolRangeHeader, DecodeError> {
     let start = r.offset();
     let (first, count, text_bytes, crc) = (r.u32()?, r.u32()?, r.u32()?, r.u32()?);
     let impossible = |what, value: u32| {
         Err(DecodeError::at(start, Corruption::Impossible { what, value: value.into() }))
     };
     if first != known || count == 0 || count > limits::SYMBOLS - known {
-        return impossible("the number of symbols in an extent", count);
+        return impossible("the number of symbols in a symbol range", count);
     }
-    if text_bytes as usize > EXTENT_TEXT_BYTES_MAX {
-        return impossible("the size of an extent", text_bytes);
+    if text_bytes as usize > SYMBOL_RANGE_TEXT_BYTES_MAX {
+        return impossible("the size of a symbol range", text_bytes);
     }
-    Ok(ExtentHeader { count, text_bytes, crc })
+    Ok(SymbolRangeHeader { count, text_bytes, crc })
 }
 
-fn decode_extent<'a>(
+fn decode_symbol_range<'a>(
     r: &mut ByteReader<'a>,
     saved: &SavedRange,
     known: u32,
-) -> Result<Extent<'a>, DecodeError> {
+) -> Result<SymbolRange<'a>, DecodeError> {
     let start = r.offset();
-    let ExtentHeader { count, text_bytes, crc: expected } = decode_extent_header(r, known)?;
+    let SymbolRangeHeader { count, text_bytes, crc: expected } =
+        decode_symbol_range_header(r, known)?;
     let ends = r.raw((count as usize).saturating_mul(4))?;
     let texts_start = r.offset();
     let texts = r.raw(text_bytes as usize)?;
-    let fields = crc32c::crc32c(&saved.bytes[start..start + EXTENT_HEADER_BYTES - 4]);
+    let fields = crc32c::crc32c(&saved.bytes[start..start + SYMBOL_RANGE_HEADER_BYTES - 4]);
     let actual = crc32c::crc32c_append(crc32c::crc32c_append(fields, ends), texts);
     if actual != expected {
         return Err(DecodeError::at(start, Corruption::Checksum { expected, actual }));
     }
-    Ok(Extent { start, ends, texts, texts_start, text_bytes })
+    Ok(SymbolRange { start, ends, texts, texts_start, text_bytes })
 }
 
-/// Appends the strings of an extent to the part that follows `symbols`.
+/// Appends the strings of a symbol range to the part that follows `symbols`.
 fn push_texts(
     part: &mut Part,
-    extent: &Extent<'_>,
+    symbol_range: &SymbolRange<'_>,
     symbols: &SymbolTable,
 ) -> Result<(), DecodeError> {
-    let &Extent { start, ends, texts, texts_start, text_bytes } = extent;
+    let &SymbolRange { start, ends, texts, texts_start, text_bytes } = symbol_range;
     let impossible = |what, value: u32| {
         Err(DecodeError::at(start, Corruption::Impossible { what, value: value.into() }))
     };

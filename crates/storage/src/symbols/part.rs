@@ -4,7 +4,8 @@
 //! Both have four bytes for the end of each string, and an index with slots of five bytes, of which
 //! between seven sixteenths and seven eighths are used.
 //!
-//! Not here: reading and checking the extents (`file`), and joining saved parts (`dictionary`).
+//! Not here: reading and checking the symbol ranges (`file`), and joining saved parts
+//! (`dictionary`).
 
 use std::cmp::Ordering;
 use std::hash::BuildHasher;
@@ -16,9 +17,9 @@ use hashbrown::HashTable;
 use tidegate_model::SymbolId;
 use tidegate_platform::{Mapping, MemoryBudget, Reservation};
 
-use super::{EXTENT_HEADER_BYTES, PART_BYTES};
+use super::{PART_BYTES, SYMBOL_RANGE_HEADER_BYTES};
 
-/// The bit of an end that says that the header of an extent, and its ends, precede the string.
+/// The bit of an end that says that the header of a symbol range, and its ends, precede the string.
 const AFTER_HEADER: u32 = 1 << 31;
 const _: () = assert!(PART_BYTES < AFTER_HEADER as usize, "an end has 31 bits");
 
@@ -47,14 +48,14 @@ enum Texts {
     Saved(SavedRange),
 }
 
-/// Whole extents of a file.
+/// Whole symbol ranges of a file.
 #[derive(Debug, Clone)]
 pub(super) struct SavedRange {
     /// Bytes of the file, from `offset` on.
     pub(super) bytes: Mapping,
     pub(super) offset: u64,
-    /// The extents, as a range of `bytes`.
-    pub(super) extents: Range<usize>,
+    /// The symbol ranges, as a range of `bytes`.
+    pub(super) symbol_ranges: Range<usize>,
 }
 
 /// The place of a string in a saved part.
@@ -62,7 +63,7 @@ pub(super) struct SavedRange {
 pub(super) struct SavedText {
     /// Its end, as an offset in the bytes of the range.
     pub(super) end: usize,
-    /// True for the first string of an extent.
+    /// True for the first string of a symbol range.
     pub(super) is_after_header: bool,
 }
 
@@ -73,9 +74,9 @@ impl Default for Texts {
 }
 
 impl SavedRange {
-    /// The place of the extents in the file.
+    /// The place of the symbol ranges in the file.
     fn file_range(&self) -> Range<u64> {
-        self.offset + self.extents.start as u64..self.offset + self.extents.end as u64
+        self.offset + self.symbol_ranges.start as u64..self.offset + self.symbol_ranges.end as u64
     }
 }
 
@@ -85,9 +86,9 @@ impl Part {
         Part { first, ..Part::default() }
     }
 
-    /// A part without values, with room for `count` in these extents.
+    /// A part without values, with room for `count` in these symbol ranges.
     pub(super) fn saved(first: u32, range: SavedRange, count: usize) -> Part {
-        assert!(range.extents.len() <= PART_BYTES, "an end has 31 bits");
+        assert!(range.symbol_ranges.len() <= PART_BYTES, "an end has 31 bits");
         Part {
             first,
             ends: Vec::with_capacity(count),
@@ -123,11 +124,11 @@ impl Part {
         }
     }
 
-    /// Bytes of the strings of a fresh part; of a saved one, of its extents.
+    /// Bytes of the strings of a fresh part; of a saved one, of its symbol ranges.
     pub(super) fn text_bytes(&self) -> usize {
         match &self.texts {
             Texts::Fresh(bytes) => bytes.len(),
-            Texts::Saved(range) => range.extents.len(),
+            Texts::Saved(range) => range.symbol_ranges.len(),
         }
     }
 
@@ -136,7 +137,7 @@ impl Part {
         let texts = match &self.texts {
             Texts::Fresh(bytes) => bytes.capacity(),
             Texts::Saved(range) if range.bytes.is_file_backed() => 0,
-            Texts::Saved(range) => range.extents.len(),
+            Texts::Saved(range) => range.symbol_ranges.len(),
         };
         let ends = self.ends.capacity() * size_of::<u32>();
         size_of::<Part>() + ends + texts + self.index.allocation_size()
@@ -163,11 +164,11 @@ impl Part {
         self.add_to_index(hash, hasher);
     }
 
-    /// Appends a string of the extents to a saved part, in their order.
+    /// Appends a string of the symbol ranges to a saved part, in their order.
     pub(super) fn push_saved(&mut self, hash: u64, text: SavedText, hasher: &RandomState) {
         let Texts::Saved(range) = &self.texts else { panic!("symbols-5: only saved parts") };
-        assert!(!self.is_empty() || text.is_after_header, "symbols-5: extents are whole");
-        let end = u32::try_from(text.end - range.extents.start).expect("an end has 31 bits");
+        assert!(!self.is_empty() || text.is_after_header, "symbols-5: symbol ranges are whole");
+        let end = u32::try_from(text.end - range.symbol_ranges.start).expect("an end has 31 bits");
         let after_header = if text.is_after_header { AFTER_HEADER } else { 0 };
         self.ends.push(end | after_header);
         self.add_to_index(hash, hasher);
@@ -242,18 +243,18 @@ fn text_at<'a>(ends: &[u32], texts: &'a Texts, position: u32) -> &'a [u8] {
     match texts {
         Texts::Fresh(bytes) => &bytes[before as usize..end as usize],
         Texts::Saved(range) => {
-            let extents = &range.bytes[range.extents.clone()];
+            let symbol_ranges = &range.bytes[range.symbol_ranges.clone()];
             let mut start = (before & !AFTER_HEADER) as usize;
             if end & AFTER_HEADER != 0 {
-                start += bytes_before_texts(&extents[start..]);
+                start += bytes_before_texts(&symbol_ranges[start..]);
             }
-            &extents[start..(end & !AFTER_HEADER) as usize]
+            &symbol_ranges[start..(end & !AFTER_HEADER) as usize]
         }
     }
 }
 
-/// Bytes of an extent before its strings: header and ends.
-fn bytes_before_texts(extent: &[u8]) -> usize {
-    let count = extent[4..8].try_into().expect("four bytes were taken");
-    EXTENT_HEADER_BYTES + size_of::<u32>() * u32::from_le_bytes(count) as usize
+/// Bytes of a symbol range before its strings: header and ends.
+fn bytes_before_texts(symbol_range: &[u8]) -> usize {
+    let count = symbol_range[4..8].try_into().expect("four bytes were taken");
+    SYMBOL_RANGE_HEADER_BYTES + size_of::<u32>() * u32::from_le_bytes(count) as usize
 }

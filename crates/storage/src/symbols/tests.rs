@@ -201,14 +201,14 @@ fn saved_symbols_are_read_again_although_other_bytes_follow() {
 }
 
 #[test]
-fn a_watermark_that_is_not_the_end_of_an_extent_is_an_error() {
+fn a_watermark_that_is_not_the_end_of_a_symbol_range_is_an_error() {
     let (bytes, watermark) = sample();
     for end in 1..watermark.bytes {
         for count in 0..=watermark.count {
             let wrong = SymbolWatermark { count, bytes: end };
-            let is_extent = decode(&bytes, TABLE, COLUMN, wrong).is_ok();
+            let is_symbol_range = decode(&bytes, TABLE, COLUMN, wrong).is_ok();
             assert_eq!(
-                is_extent,
+                is_symbol_range,
                 (count, end) == (3, 62) || (count, end) == (0, 28),
                 "symbols-3 {wrong:?}"
             );
@@ -221,7 +221,7 @@ fn a_watermark_that_is_not_the_end_of_an_extent_is_an_error() {
 }
 
 #[test]
-fn large_dictionaries_are_cut_into_extents() {
+fn large_dictionaries_are_cut_into_symbol_ranges() {
     let disk = new_disk(1);
     let dictionary = open(&disk, SymbolWatermark::default()).unwrap();
     let long = "x".repeat(limits::SYMBOL_BYTES - 5);
@@ -235,7 +235,7 @@ fn large_dictionaries_are_cut_into_extents() {
     assert_eq!(texts(&table), values);
 }
 
-/// Many small commits make many extents, whose headers are between the strings of a part.
+/// Many small commits make many symbol ranges, whose headers are between the strings of a part.
 #[test]
 fn strings_that_are_saved_one_by_one_are_in_few_parts() {
     let disk = new_disk(1);
@@ -492,7 +492,7 @@ fn only_our_names_are_symbol_files() {
 }
 
 #[test]
-fn the_end_of_an_extent_is_found_by_the_number_of_values() {
+fn the_end_of_a_symbol_range_is_found_by_the_number_of_values() {
     let disk = new_disk(1);
     let dictionary = open(&disk, SymbolWatermark::default()).unwrap();
     let mut ends = Vec::new();
