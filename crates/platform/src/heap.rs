@@ -1,7 +1,7 @@
-//! The heap of groups of threads: what they have allocated and not freed.
+//! Heap accounting by groups of threads: the bytes that they have allocated and not freed.
 //!
-//! - heap-1. Only its own thread writes a counter, and all threads read it: counting costs a load
-//!   and a store, and no thread waits for another one. Threads outside of groups count nothing.
+//! - heap-1. Only its own thread writes a counter, and all threads read it: counting costs one load
+//!   and one store, and never waits for another thread. Threads outside of groups count nothing.
 //! - heap-2. A thread that leaves its group, or ends, leaves its bytes to the group.
 //!
 //! Bytes that one thread allocates and another one frees stay counted for the first: the owner of a
@@ -16,7 +16,7 @@ use std::cell::{Cell, RefCell};
 use std::sync::atomic::{AtomicIsize, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-/// An allocator that counts for the group of the calling thread, and does its work with `A`.
+/// An allocator that counts bytes for the group of the calling thread, and allocates with `A`.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct CountingAllocator<A>(pub A);
 
@@ -120,7 +120,7 @@ impl HeapUse {
 }
 
 /// The bytes that the calling thread has allocated and not freed since it has entered its group; 0
-/// if it is in none. Two values of one thread tell what it has allocated between them.
+/// if it is in none. The difference of two results is what the thread has allocated in between.
 pub fn thread_heap_bytes() -> isize {
     COUNTER.get().map_or(0, |Counter(bytes)| bytes.load(Relaxed))
 }
@@ -143,7 +143,7 @@ fn count(more: usize, less: usize) {
 unsafe impl<A: GlobalAlloc> GlobalAlloc for CountingAllocator<A> {
     #[inline]
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        // SAFETY: the caller promises what the inner allocator asks for: its contract is the same.
+        // SAFETY: the inner allocator has the same contract, which the caller fulfils.
         let address = unsafe { self.0.alloc(layout) };
         if !address.is_null() {
             count(layout.size(), 0);

@@ -1,8 +1,8 @@
 //! Memory mapping of a file, read-only.
 //!
 //! - mapping-1. The bytes of a mapping stay at their address while any clone of it lives.
-//! - mapping-2. Mapped bytes are immutable: the owner of the file does not write to them any more
-//!   and never cuts them off. If another process does, or the disk fails, reading raises SIGBUS;
+//! - mapping-2. Mapped bytes are immutable: the owner of the file never writes to them or truncates
+//!   them. If another process does, or the disk fails, reading raises SIGBUS;
 //!   see `mapping/sigbus.rs`.
 //! - mapping-3. A process has at most `MAPPINGS_MAX` mappings of files; further files are read into
 //!   memory. The kernel limits the mappings of a process, to 65,530 by default, and a process at
@@ -82,7 +82,7 @@ impl Mapping {
         Ok(Mapping(Source::File(Arc::new(FileMapping { slot, pages }))))
     }
 
-    /// Asks the kernel to start reading a range that is not in memory. Guarantees nothing.
+    /// Asks the kernel to start reading a range that is not in memory; the kernel may ignore it.
     pub fn will_need(&self, range: Range<usize>) {
         let Source::File(mapping) = &self.0 else { return };
         for start in range.clone().step_by(WILL_NEED_BYTES) {
@@ -120,7 +120,7 @@ impl From<&[u8]> for Mapping {
     }
 }
 
-/// As above, without copying.
+/// A mapping of bytes that are in memory already, without copying.
 impl From<Arc<[u8]>> for Mapping {
     fn from(bytes: Arc<[u8]>) -> Mapping {
         Mapping(Source::Memory(bytes))

@@ -2,8 +2,7 @@
 //!
 //! - segment_encode-1. A frame's encoding is chosen from its own values alone, so that frames can
 //!   be encoded as soon as their rows are in order.
-//! - segment_encode-2. The code of a NULL is 0 (fsync_guard-3 of the page frame), and bounds ignore
-//!   it.
+//! - segment_encode-2. The code of a NULL is 0 (docs/format.md, Encodings), and bounds ignore it.
 //! - segment_encode-3. A NaN is stored with one bit pattern, `f64::NAN`'s.
 //!
 //! The loops are free functions over slices without branches on values; `benches/segment.rs`
@@ -55,7 +54,7 @@ pub struct ColumnEncoder {
     region_align: usize,
 }
 
-/// Working memory that frames share.
+/// Buffers that are reused from frame to frame.
 #[derive(Debug, Default)]
 struct Scratch {
     scaled: Vec<i64>,
@@ -63,16 +62,16 @@ struct Scratch {
 }
 
 impl ColumnEncoder {
-    /// Encodes into `bytes`, which is recycled memory and is returned by `finish`.
+    /// Encodes into `bytes`, a buffer to be reused, which `finish` returns.
     #[must_use]
     pub fn new(id: ColumnId, ty: ColumnType, mut bytes: Vec<u8>) -> ColumnEncoder {
         bytes.clear();
-        ColumnEncoder::behind(id, ty, bytes, REGION_ALIGN)
+        ColumnEncoder::append_to(id, ty, bytes, REGION_ALIGN)
     }
 
     /// Encodes after the existing content of `bytes`: offsets count from its beginning, and regions
     /// begin at multiples of `region_align`.
-    pub(super) fn behind(
+    pub(super) fn append_to(
         id: ColumnId,
         ty: ColumnType,
         bytes: Vec<u8>,
@@ -92,8 +91,8 @@ impl ColumnEncoder {
         ColumnEncoder { bytes, zones, footer, scratch, region_align }
     }
 
-    /// Appends a page frame; all but the last have `limits::FRAME_ROWS` rows. The values are
-    /// working memory: those under a NULL are overwritten.
+    /// Appends a page frame; all but the last have `limits::FRAME_ROWS` rows. The values
+    /// at NULL rows are overwritten.
     ///
     /// # Panics
     /// If the values are not of the column's physical type, or there are too many (frame-1).
@@ -251,7 +250,7 @@ impl ColumnEncoder {
 
     fn push_bits(&mut self, values: &mut [u8], valid: Validity<'_>) -> FrameFooter {
         let Some((min, max)) = bounds(values, valid) else { return self.push_null(values.len()) };
-        // The bit under a NULL is clear (segment_encode-2).
+        // The bit at a NULL is clear (segment_encode-2).
         fill_nulls(values, valid, if min == max { min } else { 0 });
         for (index, zone) in values.chunks(ZONE_ROWS).enumerate() {
             self.push_zone(integer_zone(zone, valid, index));

@@ -48,7 +48,7 @@ impl MemSegmentWriter {
     /// Starts a column: the next call is `add`.
     pub fn begin(&mut self, id: ColumnId, ty: ColumnType) -> ColumnEncoder {
         assert!(!self.bytes.is_empty(), "the last column was added");
-        ColumnEncoder::behind(id, ty, std::mem::take(&mut self.bytes), self.region_align)
+        ColumnEncoder::append_to(id, ty, std::mem::take(&mut self.bytes), self.region_align)
     }
 
     /// Ends the column that was started.

@@ -1,10 +1,10 @@
 //! A cache of open segment readers: a bounded number of them, for all tables of a database.
 //!
-//! - open-1. At most `max` readers of files stay open for later use; a query that uses one keeps
-//!   it, even if it is evicted here. Each is a mapping, of which a process may have 65,530 by
-//!   default, and the memory of its footer.
-//! - open-2. The evicted reader is one that was not used since it was last passed over (second
-//!   chance).
+//! - open-1. At most `max` readers stay open in the cache. A query that uses a reader keeps it even
+//!   if the cache evicts it. Each reader takes the memory of its footer and one mapping, of which a
+//!   process may have 65,530 by default.
+//! - open-2. Eviction is by second chance (the clock algorithm): a reader that was used since it
+//!   was last passed over is passed over once more.
 //!
 //! Not here: the readers themselves (`read`), and the files (`snapshot`).
 
@@ -43,8 +43,8 @@ impl ReaderSlot {
         Some(reader)
     }
 
-    /// Stores a reader, and returns it, or the one that another thread stored first; `true` if it
-    /// is this one.
+    /// Stores a reader unless another thread has stored one first. Returns the stored reader, and
+    /// `true` if it is this one.
     pub(crate) fn keep(&self, opened: Reader) -> (Arc<Reader>, bool) {
         let mut reader = self.reader.write().unwrap_or_else(PoisonError::into_inner);
         self.is_used.store(true, Ordering::Relaxed);

@@ -1,7 +1,7 @@
 //! The memory budget of memtables: writers beyond it flush, or wait for a flush.
 //!
-//! - table_budget-1. A commit is counted when it is published, and the memory that a memtable
-//!   frees is returned then.
+//! - table_budget-1. The memory of a commit is counted when the commit is published. The memory
+//!   that the commit frees is returned at the same time.
 //! - table_budget-2. No writer is refused because of the budget: a writer beyond it flushes, or
 //!   waits for a flush.
 //!
@@ -24,8 +24,8 @@ pub(crate) struct MemtableBudget {
     turned: Condvar,
 }
 
-/// Wakes the writers that wait for memory when it is dropped, after success and failure: a holder
-/// of the locks of a table's runs drops it after those.
+/// A guard that wakes the writers that wait for memory when it is dropped, after success and
+/// failure. A thread that holds locks of a table's runs drops it after the locks.
 #[derive(Debug)]
 pub(crate) struct Wake(Arc<MemtableBudget>);
 
@@ -69,8 +69,8 @@ impl MemtableBudget {
         self.used_bytes.load(Ordering::Acquire)
     }
 
-    /// Returns true if this much more may be used. A commit larger than the budget may be the only
-    /// one.
+    /// Returns true if this many more bytes may be used. A commit that is larger than the budget is
+    /// accepted if it is the only one.
     pub(crate) fn has_room_for(&self, bytes: u64) -> bool {
         let used = self.used_bytes();
         used == 0 || used.saturating_add(bytes) <= self.max_bytes
