@@ -1,7 +1,6 @@
-//! The command line: parses the task.
+//! The command line of `cargo xtask`: parses the name of a task and its arguments.
 //!
-//! Six words do not need a parser of the size of clap, and the start of `cargo xtask` has to be
-//! fast.
+//! It is parsed by hand: clap would make `cargo xtask` slower to build and to start.
 
 use crate::error::{Error, Result};
 
@@ -25,7 +24,7 @@ Usage: cargo xtask <task>
 pub(crate) enum Task {
     Check,
     Tidy,
-    /// Of the files whose path contains the name.
+    /// The index of modules, or of those whose path contains the name.
     Modules(Option<String>),
     Slt(Slt),
     Console,
@@ -33,7 +32,7 @@ pub(crate) enum Task {
     Help,
 }
 
-/// Selection of SQL tests, and the treatment of their expectations.
+/// The selection of SQL tests, and whether their expectations are checked or rewritten.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Slt {
     pub(crate) expectations: Expectations,

@@ -1,4 +1,4 @@
-//! Points in time, and how RFC 3339 writes them.
+//! Points in time in nanoseconds, and their format in RFC 3339.
 //!
 //! Not here: times and durations of flags (`options`).
 

@@ -1,14 +1,14 @@
-//! Splits oversized buckets, in a second pass over binary rows.
+//! Splits oversized buckets, in a second pass over their rows, which are parsed already.
 //!
 //! - split_buckets-1. Splitting moves rows and does not change them: every row keeps its input
-//!   chunk and its position in it, so the order of equal timestamps stays that of the input.
-//! - A bucket that takes more memory than allowed is one record, or rows of one chunk with one
-//!   timestamp.
+//!   chunk and its position in it, so rows with equal timestamps keep the order of the input.
+//! - A bucket that still takes more memory than allowed has only one record, or only rows of one
+//!   chunk with one timestamp.
 //!
-//! A bucket is too large when the sample did not show the times of most rows (of a pipe it has only
-//! the beginning), when there are too many rows for `BUCKETS_MAX` buckets, when a few rows are much
-//! larger than the others, and when a table has no designated timestamp: then rows are split by
-//! their position in the input, as are those of one timestamp.
+//! A bucket is too large if the sample did not show the times of most rows (of a pipe it has only
+//! the beginning), if there are too many rows for `BUCKETS_MAX` buckets, or if a few rows are much
+//! larger than the others. Rows of a table without a designated timestamp, and rows with one
+//! timestamp, are split by their position in the input.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -46,7 +46,7 @@ pub(crate) struct SplitBucketsJob<'a> {
     pub(crate) cancel: &'a AtomicBool,
 }
 
-/// All buckets in the order of time, the large ones split.
+/// Returns all buckets in the order of time, with the large ones split.
 pub(crate) fn split_oversized(job: &SplitBucketsJob<'_>) -> Result<Vec<Bucket>> {
     let mut split = Vec::with_capacity(job.buckets.count());
     for number in 0..job.buckets.count() {
@@ -222,7 +222,7 @@ fn sample(
             if is_large {
                 sample.push((key, text));
             } else if row % SAMPLED_STEP == 0 {
-                // It represents the rows before it, and those of column buffers that are skipped.
+                // The row represents the rows before it, and those of skipped column buffers.
                 sample.push((key, since * stride as u64));
                 since = 0;
             }

@@ -1,9 +1,9 @@
 //! `tidegate`: the command line over the embedded database.
 //!
 //! Arguments are in `args`, the environment of the process in `environment`; each command is a
-//! module that turns both into options of the crates below and reports the outcome. Results go to
-//! standard output, everything else to standard error. No code here uses `println!`, because it
-//! panics when the reader has closed the pipe.
+//! module that translates both into options of the other crates, and reports the outcome. Results
+//! go to standard output, everything else to standard error. No code here uses `println!`, because
+//! it panics when the reader has closed the pipe.
 //!
 //! Not here: parsing, storing and planning, which are `ingest`, `storage` and `query`.
 
@@ -45,7 +45,7 @@ use crate::environment::Environment;
 use crate::error::{Error, Exit, Result, sentence};
 use crate::session::Session;
 
-/// The beginning of the panic of a runtime that cannot start a thread; the reason follows.
+/// The beginning of the panic message of a runtime that cannot start a thread; the reason follows.
 const NO_THREAD: &str = "OS can't spawn worker thread: ";
 /// Time limit for writing the last message of the process.
 const LAST_WORDS: Duration = Duration::from_secs(2);
@@ -65,7 +65,7 @@ fn main() -> ExitCode {
     let mut arguments = match Arguments::try_parse() {
         Ok(arguments) => arguments,
         Err(error) => {
-            // The exit code tells the outcome even if nothing can be printed.
+            // If nothing can be printed, the exit code still says what happened.
             let _ = error.print();
             return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(Exit::Usage as u8));
         }
@@ -159,7 +159,7 @@ fn exit_of_panic(text: Option<&str>) -> Exit {
     }
 }
 
-/// Builds a runtime. A panic meanwhile, for want of threads, ends the process.
+/// Builds a runtime. If it panics because it cannot start threads, the process ends.
 pub(crate) fn build_runtime(builder: &mut tokio::runtime::Builder) -> io::Result<Runtime> {
     end_with_a_panic();
     let runtime = builder.build();

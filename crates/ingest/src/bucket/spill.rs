@@ -4,8 +4,9 @@
 //!   ranges.
 //!
 //! A spill file is in the transaction's scratch directory and is removed with it, so its bytes have
-//! no version and no checksum: they are never read after a crash. Each column buffer is a header of
-//! counts, then source ranges, NULL bitmaps, the places of columns, their codes, texts.
+//! no version and no checksum: they are never read after a crash. A column buffer in the file is
+//! a header of counts, followed by source ranges, NULL bitmaps, the positions of columns, their
+//! codes, and texts.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -64,7 +65,7 @@ pub(crate) struct SpillOptions {
     pub(crate) io: IoChoice,
     /// True if the file may become larger than the memory.
     pub(crate) is_large: bool,
-    /// The maximum number of bytes on their way to the file.
+    /// The maximum number of bytes of writes in flight.
     pub(crate) in_flight_max: usize,
 }
 
@@ -82,7 +83,7 @@ impl SpillFile {
         Ok(SpillFile { file, end: AtomicU64::new(0), queue })
     }
 
-    /// Appends a column buffer to the file; its memory is freed afterwards.
+    /// Appends a column buffer to the file, and frees its memory.
     pub(crate) fn write(&self, buffer: InMemoryBuffer) -> Result<SpilledBuffer> {
         let InMemoryBuffer { buffer, reservation } = buffer;
         let (worker, sequence) = (buffer.worker, buffer.sequence);

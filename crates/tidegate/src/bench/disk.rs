@@ -1,9 +1,9 @@
 //! Disk measurements on one file: sequential writes and reads, random reads, and syncs.
 //!
-//! - A read called "from the disk" bypasses the page cache, or follows the dropping of its
-//!   clean pages; on a file system that can do neither, it measures the cache.
+//! - A read "from the disk" bypasses the page cache, or is done after the clean pages of the cache
+//!   were dropped. On a file system that supports neither, it measures the cache.
 //! - bench_disk-1. The file is removed after every measurement, also after a failed one; only a
-//!   kill leaves it.
+//!   killed process leaves it.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

@@ -1,9 +1,9 @@
 //! The rows of the demo: page views of a few web sites in a month, as a log collector would have
 //! written them.
 //!
-//! - demo_rows-1. A row is a function of its number and of the number of rows: the file is the same
-//!   for any pieces and any number of threads.
-//! - demo_rows-2. Rows stand in the order of arrival. Most arrive within seconds, some after
+//! - demo_rows-1. A row is a function of its number and of the number of rows, so the file is the
+//!   same however it is divided among threads.
+//! - demo_rows-2. Rows are in the order of arrival. Most arrive within seconds, some after
 //!   minutes, and a few after up to two days, so the file is not in order of its timestamps.
 
 use std::io::Write;

@@ -1,4 +1,4 @@
-//! Many short texts in one piece of memory.
+//! A list of short texts in one allocation.
 
 #[derive(Default)]
 pub(super) struct Texts {

@@ -1,10 +1,10 @@
-//! Trucks of `iot`: readings and diagnostics, on their way through a network that loses rows,
-//! delays them, brings them in another order, and leaves out tags and fields.
+//! Simulation of the trucks of `iot`: readings and diagnostics, sent through a simulated network
+//! that loses rows, delays them, changes their order, and leaves out tags and fields.
 //!
-//! - trucks-1. Behaviour that looks like an error of the original is kept: settings of a batch have
-//!   the number of the row that they are for, but rows dropped on the way shift the numbers of
-//!   those behind; a row held back can be held back again; the simulation may be asked for points
-//!   past its end.
+//! - trucks-1. Behaviour of the original is kept even where it looks like an error. The settings of
+//!   a batch name rows by number, but a lost row shifts the numbers of the rows after it. A row
+//!   that was held back can be held back again. The simulation may be asked for points past its
+//!   end.
 
 use std::collections::VecDeque;
 
