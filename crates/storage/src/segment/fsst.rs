@@ -1,4 +1,5 @@
-//! FSST: strings compressed one by one with a table of up to 255 symbols of 1 to 8 bytes.
+//! FSST compression of strings: each string is compressed separately, with a table of up to 255
+//! symbols of 1 to 8 bytes.
 //!
 //! - fsst-1. A table's bytes are: count, a length per symbol, eight bytes per symbol.
 //! - fsst-2. `decompress(compress(s)) == s`, for each string on its own.
@@ -9,7 +10,7 @@
 
 use fsst::{Compressor, Decompressor, Symbol};
 
-/// Bytes of sampled strings; more make no better table.
+/// Bytes of sampled strings; a larger sample does not improve the table.
 const TRAINING_BYTES: usize = 64 << 10;
 
 /// A trained table, ready to compress.

@@ -1,9 +1,10 @@
-//! Repair of the log files: reads the records after the damage, and starts a file that continues
-//! without it.
+//! Repair of the log files: reads the records after the damage, and starts a file in which the log
+//! continues without it.
 //!
-//! - wal-4 as in `wal`: the new file contains the end of the one before it.
-//! - wal_repair-1. Files that are given up have a special name until the new file exists
-//!   (`SET_ASIDE`): a crash in between is undone by the next repair, which reads them again.
+//! - wal-4 as in `wal`: the new file states where the one before it ends.
+//! - wal_repair-1. Files to be given up are set aside under a name of their own (`SET_ASIDE`) until
+//!   the new file exists. After a crash in between, the next repair restores them and reads them
+//!   again.
 //!
 //! Not here: the meaning of the records, and the choice of those taken over
 //! (`database::open::repair_replay`).
@@ -27,7 +28,7 @@ use crate::error::{Error, Result};
 
 /// Suffix of log files that were given up.
 const LOST: &str = "lost";
-/// Suffix of these files during a repair.
+/// Suffix of files to be given up, during a repair.
 const SET_ASIDE: &str = "aside";
 /// Suffix of the new file until it is published.
 const UNPUBLISHED: &str = "repair.tmp";
@@ -42,7 +43,7 @@ pub(crate) enum RecordAfterDamage<'a> {
     Damaged(&'a [SeemingChange]),
 }
 
-/// The place at which a log is to end.
+/// The position at which a repair ends the log.
 #[derive(Debug)]
 pub(crate) struct GivenUp<'a> {
     pub(crate) log: u64,

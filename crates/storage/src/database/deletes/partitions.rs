@@ -1,9 +1,9 @@
 //! Dropping of whole partitions, by a statement or because of the TTL.
 //!
-//! - They are dropped with one record: their segments by id, and rows of the memtable by
-//!   flushing it without them.
+//! - All partitions are dropped with one record, which removes their segments. The memtable is
+//!   flushed without their rows.
 //!
-//! Not here: the partitions that match a condition, which the caller determines.
+//! Not here: finding the partitions that match a condition, which the caller does.
 
 use std::collections::BTreeSet;
 

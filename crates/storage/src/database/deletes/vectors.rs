@@ -1,5 +1,5 @@
-//! Deletion of rows in segments: deletion vectors are written beside their segments, and take
-//! effect with one record.
+//! Deletion of rows in segments: writes deletion vectors beside the segments, and commits them with
+//! one record.
 //!
 //! - vectors-1. A segment without live rows is removed as a whole, with the record that deletes its
 //!   last row, and gets no deletion vector. So a partition exists as long as it has a row.
@@ -79,7 +79,7 @@ pub(crate) fn runs_of(snapshot: &Snapshot) -> BTreeMap<SegmentId, &Arc<SegmentRu
     snapshot.segments().map(|run| (run.meta.id, run)).collect()
 }
 
-/// The effect of a deletion on a segment.
+/// The effect of deleting some rows of a segment.
 pub(crate) enum SegmentEffect {
     /// All the rows were deleted already.
     Nothing,
@@ -136,7 +136,7 @@ impl<'a> DeletionVectorFiles<'a> {
         DeletionVectorFiles { disk, written: Vec::new() }
     }
 
-    /// Keeps the files: they are part of the table, or that is in doubt.
+    /// Keeps the files: they are part of the table, or may be, if the commit is in doubt.
     pub(crate) fn keep(&mut self) {
         self.written.clear();
     }

@@ -1,9 +1,10 @@
-//! Flushes whose records are missing behind the damage of a log: their segments are found again, so
-//! that later records, which count the rows as flushed, lose none of them.
+//! Finds the segments of flushes whose records are missing because of damage to the log. Later
+//! records count the rows of these flushes as flushed, so without the segments the rows would be
+//! lost.
 //!
-//! - missing_flush-1. A file is taken for rows of the memtable only if no intact record names it,
-//!   and it has the same rows as a run of their commits, value by value; or, if the missing commit
-//!   has deleted some of them, no other rows.
+//! - missing_flush-1. A file is accepted as a segment of such a flush only if no intact record
+//!   names it, and it has the same rows, value by value, as the memtable has of consecutive
+//!   commits; or, if the missing commit has deleted some of them, only such rows.
 //! - missing_flush-2. Rows that a later record takes from the memtable, and that no segment has,
 //!   are in such a file, or their commits are listed as lost.
 //!
@@ -24,8 +25,8 @@ use crate::manifest::Manifest;
 use crate::segment::SegmentMeta;
 use crate::wal::RecordAfterDamage;
 
-/// The changes of segments in the intact records behind the damage, and the tables that others
-/// drop.
+/// The changes of segments in the intact records after the damage, and the tables that damaged
+/// records drop.
 #[derive(Debug, Default)]
 pub(crate) struct LaterRecords {
     tables: BTreeMap<TableId, LaterOps>,
@@ -416,7 +417,7 @@ mod tests {
     /// The checksum of a file whose rows are not those of the memtable.
     const OTHER_ROWS: u32 = 1;
 
-    /// A segment of so many rows, with timestamps that begin with its first commit.
+    /// A segment of this many rows, with timestamps that begin at the number of its first commit.
     fn meta(id: u64, commits: (u64, u64), rows: u64) -> SegmentMeta {
         let (min_ts, max_ts) = (commits.0.cast_signed(), commits.1.cast_signed());
         SegmentMeta {

@@ -1,13 +1,14 @@
 //! Commits of segments whose rows replace earlier ones: imports and changes of rows in tables with
 //! keys of DEDUP.
 //!
-//! - replace-1. The rows of an import are one commit, also for DEDUP: of those with the same
-//!   keys the last one stays.
+//! - replace-1. The rows of an import are one commit. If several of them have the same keys, the
+//!   last one stays.
 //! - replace-2. The runs of the table are locked from before they are read until the commit, so
-//!   that no other writer adds rows with the same keys meanwhile. A writer that sees no keys
-//!   commits only while there are none.
-//! - replace-3. Deletions of a partition are written before the next one is read; positions of
-//!   memtable rows stay in memory, and the deletion vectors of a statement, one bit for each row.
+//!   that no other writer adds rows with the same keys meanwhile. A writer that has
+//!   planned for a table without keys commits only if the table still has none.
+//! - replace-3. Deletions of a partition are written before the next one is read; only the
+//!   positions of memtable rows and the deletion vectors of a statement, one bit for each row, stay
+//!   in memory until the commit.
 //! - replace-4. A row that an UPDATE writes replaces all rows with its keys, even if the statement
 //!   has not found them, and whenever they were written.
 //!
