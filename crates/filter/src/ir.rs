@@ -88,7 +88,7 @@ pub enum Expr {
         /// TRY_CAST: NULL instead of an error.
         is_try: bool,
     },
-    /// The value behind the first condition that is TRUE.
+    /// CASE: the value of the first condition that is TRUE.
     Case {
         /// Conditions and values; not empty.
         branches: Vec<(Expr, Expr)>,

@@ -8,8 +8,8 @@
 //! Lines of the line protocol skip these stages: `line` parses them to rows, which the database
 //! appends to its memtables.
 //!
-//! Not here: the format of a segment and the commit (`storage`). Work runs on
-//! threads with bounded channels; there is no `async`.
+//! Not here: the format of a segment and the commit (`storage`). Work runs on threads with bounded
+//! channels; there is no `async`.
 
 pub mod timestamp;
 pub mod parse;

@@ -1,4 +1,4 @@
-//! The options of an import.
+//! The options of an import: source, target, columns, dialect, error handling, and resources.
 
 use std::fmt;
 use std::io::Read;
@@ -18,7 +18,7 @@ use crate::timestamp::TimestampFormat;
 pub struct ImportOptions {
     /// The source of the bytes.
     pub source: Source,
-    /// The table of the rows; it is created if it does not exist.
+    /// The table that gets the rows; it is created if it does not exist.
     pub table: String,
     /// The columns of a new table. The schema of an existing table always has precedence.
     pub columns: ColumnSource,
@@ -55,7 +55,7 @@ pub struct ImportOptions {
     pub rows_to: RowsTo,
     /// The number of threads that parse rows and build segments.
     pub workers: NonZeroUsize,
-    /// The maximum anonymous memory; beyond it, rows are spilled.
+    /// The memory budget of the import; rows beyond it are spilled.
     pub memory_max: ByteCount,
     /// The kind of I/O for files.
     pub io: IoMode,
@@ -120,7 +120,7 @@ pub trait RowReceiver: fmt::Debug + Send + Sync {
     /// order of time.
     ///
     /// # Errors
-    /// If the receiver wants no more rows.
+    /// If the receiver takes no more rows.
     fn take(&self, schema: &Arc<Schema>, columns: Vec<ArrayRef>) -> Result<(), RowsRefused>;
 }
 

@@ -34,7 +34,7 @@ pub enum SourceError {
 }
 
 impl SourceError {
-    /// The class of the error: the party that can mend it.
+    /// The class of the error: what has to be changed or repaired.
     #[must_use]
     pub fn class(&self) -> Class {
         match self {
@@ -62,8 +62,8 @@ pub struct ExpandedPaths {
 /// Expands paths and patterns (`*`, `?`, `[..]`, `**`) to files: in the order of the patterns, the
 /// matches of one in byte order, each file once. An existing path is not a pattern, whatever
 /// characters it contains; directories that a pattern matches are skipped. Wildcards do not match
-/// names that begin with `_` or `.`, of files and of directories, unless they stand behind such a
-/// first character: other programs write what is no data under such names (`_metadata`,
+/// names that begin with `_` or `.`, of files and of directories, unless the pattern begins with
+/// the same character: other programs write files that are not data under such names (`_metadata`,
 /// `_SUCCESS`, `.part.crc`).
 ///
 /// # Errors

@@ -116,7 +116,7 @@ fn start_embedded(arguments: &SqlArguments, session: &Session) -> Result<Runner>
     let is_new = !session.has_database()?;
     let database = session.open_within(arguments.resources.memory).map_err(advise_url)?;
     if is_new {
-        // The note keeps a mistyped path from looking like a database that has lost its tables.
+        // Without this note, a mistyped path would look like a database that has lost its tables.
         tell(&format!("tidegate: sql: made a new database in {}", session.db.display()));
     }
     let (clock, memory) = machine(session);
@@ -205,7 +205,7 @@ fn report(outcome: &Outcome, form: Form, target: &mut Target, session: &Session)
     }
 }
 
-/// Formats the line behind a result: `(3 rows, 1.23 ms)`, or `CREATE TABLE`.
+/// Formats the line after a result: `(3 rows, 1.23 ms)`, or `CREATE TABLE`.
 pub(crate) fn outcome_line(outcome: &Outcome) -> String {
     match &outcome.tag {
         Some(tag) => tag.clone(),

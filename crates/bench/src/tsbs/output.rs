@@ -7,7 +7,7 @@ use std::path::Path;
 
 use crate::error::{Error, Result};
 
-/// Creates a file at a path, in place of one that is there.
+/// Creates a file, and replaces an existing one.
 pub(crate) fn create(path: &Path) -> Result<File> {
     File::create(path).map_err(|source| Error::Make { path: path.to_owned(), source })
 }

@@ -1,13 +1,15 @@
 //! Simulation and formatting on several threads, with the same bytes as on one.
 //!
-//! - pipeline-1. Stretches are numbered while the simulator is locked, and bytes leave in that
-//!   order: the output does not depend on the number of threads.
+//! A stretch is a batch of rows from the simulator.
+//!
+//! - pipeline-1. Stretches are numbered while the simulator is locked, and written in that order:
+//!   the output does not depend on the number of threads.
 //! - pipeline-2. At most `AHEAD` stretches for each thread wait for their turn: memory does not
 //!   grow with the number of rows.
 //!
 //! The simulation has no thread of its own. A thread that needs rows locks the simulator, takes a
-//! stretch, unlocks and formats it: no thread waits for work as long as drawing is faster than
-//! writing, and a single thread does it all without a queue.
+//! stretch, unlocks and formats it: no thread waits for work as long as drawing rows is faster
+//! than writing them, and a single thread needs no queue.
 
 use std::collections::VecDeque;
 use std::num::NonZeroUsize;
@@ -84,7 +86,7 @@ struct Turns {
 ///
 /// # Errors
 ///
-/// Options that make no sense together, and every error of `write`, which is not called again then.
+/// Contradictory options, and every error of `write`, after which it is not called again.
 pub fn generate(
     options: &Options,
     format: Format,
@@ -146,7 +148,8 @@ impl<W: FnMut(&[u8]) -> Result<()>> Shared<'_, W> {
         }
     }
 
-    /// Leaves a text for its turn; if no thread is writing, writes. Returns false after an error.
+    /// Queues a text until its turn, and writes what is due unless another thread is writing.
+    /// Returns false after an error.
     fn hand_in(&self, number: u64, text: Text) -> bool {
         let mut turns = lock(self.turns);
         while turns.outcome.is_ok() && turns.next + self.ahead <= number {

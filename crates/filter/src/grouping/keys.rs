@@ -1,4 +1,4 @@
-//! Packed keys and their groups.
+//! A hash table that numbers groups: from the packed key of a row to the number of its group.
 
 use super::BLOCK;
 use super::hash::hash_of_key;
@@ -31,7 +31,7 @@ impl KeyTable {
         self.keys
     }
 
-    /// Makes room for so many more groups.
+    /// Reserves memory for this many more groups.
     pub fn reserve(&mut self, more: usize) {
         self.slots.reserve(more);
         self.keys.reserve(more);
@@ -43,7 +43,7 @@ impl KeyTable {
         self.keys.clear();
     }
 
-    /// The bytes that it takes.
+    /// The bytes of memory of the table.
     #[must_use]
     pub fn bytes(&self) -> usize {
         self.slots.bytes() + self.keys.capacity() * size_of::<u128>()
@@ -52,7 +52,7 @@ impl KeyTable {
     /// Writes the group of each key; keys that are new get the next groups.
     ///
     /// # Panics
-    /// If there is not a place for each group, or there are 2^32 groups.
+    /// If the output has another length than the keys, or there would be 2^32 groups.
     pub fn groups(&mut self, keys: &[u128], groups: &mut [u32]) {
         assert_eq!(keys.len(), groups.len(), "a group for each key");
         for (keys, groups) in keys.chunks(BLOCK).zip(groups.chunks_mut(BLOCK)) {
@@ -60,8 +60,8 @@ impl KeyTable {
         }
     }
 
-    /// Makes a group of each key without a search for it, and writes their groups. The same key
-    /// may have several groups then, until `clear`.
+    /// Makes a new group for each key without searching for the key, and writes the groups. A key
+    /// may then have several groups, until `clear`.
     ///
     /// # Panics
     /// As `groups`.

@@ -1,5 +1,5 @@
-//! Formatting of an expression as SQL, for EXPLAIN. A column is written as `#` and its position, or
-//! as its name if there is one.
+//! Formatting of a filter expression as SQL, for EXPLAIN. A column is written as its name, or as
+//! `#` and its position if the name is not known.
 
 use std::fmt;
 
@@ -8,7 +8,7 @@ use tidegate_model::{ColumnType, Value};
 use super::{ArithmeticOp, CompareOp, Expr, Literal};
 
 impl ArithmeticOp {
-    /// The operator's sign in SQL.
+    /// Returns the operator in SQL.
     #[must_use]
     pub fn sign(self) -> &'static str {
         match self {

@@ -30,7 +30,7 @@ pub(super) struct Opened {
     pub(super) notes: Vec<String>,
 }
 
-/// The rows that are decoded at a time.
+/// The maximum number of rows that are decoded at a time.
 const BATCH_ROWS: usize = 4_096;
 /// The bytes of such rows in a column of values of a fixed length.
 const BATCH_FIXED_BYTES: usize = 64 << 20;
@@ -67,7 +67,7 @@ pub(super) fn open(context: &ImportContext<'_>, opened: &[Arc<dyn DiskFile>]) ->
     Ok(Opened { target: TargetSchema { schema, exists, table }, files, notes })
 }
 
-/// Checks that each column to be left out is in one of the files.
+/// Checks that each column of `--skip-columns` is in one of the files.
 fn check_skipped(files: &[Loaded], options: &ImportOptions) -> Result<()> {
     let is_there = |skipped: &String| {
         files.iter().any(|file| file.fields().any(|(_, field)| same_name(field.name(), skipped)))
@@ -125,7 +125,7 @@ fn map(
         }
     }
     if sources.iter().all(Option::is_none) {
-        // No column of its rows is left.
+        // All columns of the file are left out.
         return Err(Error::NoRecords { path: file.path.clone() });
     }
     Ok(sources)
@@ -227,7 +227,7 @@ pub(super) fn epoch_unit(format: Option<&TimestampFormat>) -> Option<EpochUnit> 
     }
 }
 
-/// The options that were given although they only concern text.
+/// The given options that concern only text files.
 fn unused_options(options: &ImportOptions) -> Option<String> {
     let DialectOptions { delimiter, quote, header, null_text, skip_lines, .. } = &options.dialect;
     let given = [

@@ -1,4 +1,5 @@
-//! The progress bar: one line with as many parts as the width of the terminal allows.
+//! The progress bar: one line, of which the least important parts are left out if the terminal is
+//! narrow.
 
 use std::iter::repeat_n;
 
