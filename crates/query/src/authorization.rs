@@ -1,8 +1,8 @@
 //! Authorization: roles, privileges, and the check of each statement.
 //!
-//! - authorization-1. This is the one place that decides, for every protocol: an engine asks it for
-//!   each statement, and code that takes rows without a statement asks it by [`Session::allow`].
-//! - A statement without a rule here is for administrators.
+//! - authorization-1. This module alone decides, for every protocol: the engine calls it for each
+//!   statement, and code that takes rows without a statement calls [`Session::allow`].
+//! - Every kind of statement has a rule here: the `match` has no `_`.
 //!
 //! Not here: authentication (`server`).
 
@@ -97,7 +97,7 @@ impl Privilege {
     }
 
     /// Returns true if a role has this privilege (authorization-1).
-    fn is_given_to(self, role: Role) -> bool {
+    fn is_granted_to(self, role: Role) -> bool {
         match (role, self) {
             (Role::Admin, _) | (_, Privilege::Read) => true,
             (Role::Writer, Privilege::Write(_)) => true,
@@ -108,7 +108,7 @@ impl Privilege {
         }
     }
 
-    /// Returns its name; `None` for reading.
+    /// Returns the name of the privilege for messages; `None` for reading.
     #[must_use]
     pub fn name(self) -> Option<&'static str> {
         match self {
@@ -117,7 +117,7 @@ impl Privilege {
         }
     }
 
-    /// Returns true if its use is written to the audit log.
+    /// Returns true if each use of the privilege is written to the audit log.
     #[must_use]
     pub fn is_audited(self) -> bool {
         matches!(self, Privilege::Define(_) | Privilege::File(_))
@@ -125,7 +125,7 @@ impl Privilege {
 }
 
 impl Session {
-    /// Returns true if all of these are temporary tables of the session.
+    /// Returns true if all names are those of temporary tables of the session.
     pub(crate) fn has_temporary<'n>(&self, names: impl IntoIterator<Item = &'n Name>) -> bool {
         let Some(own_changes) = self.own_changes() else { return false };
         let is_own = |name: &Name| own_changes.named(name).is_some();
@@ -138,7 +138,7 @@ impl Session {
     /// If its role does not have it.
     pub fn allow(&self, privilege: Privilege) -> Result<()> {
         let role = self.origin().role;
-        match privilege.name().filter(|_| !privilege.is_given_to(role)) {
+        match privilege.name().filter(|_| !privilege.is_granted_to(role)) {
             Some(privilege) => Err(Error::Denied { role: role.name(), privilege }),
             None => Ok(()),
         }

@@ -12,14 +12,14 @@
 //! - Rows are for the table that had the name when they were inserted: if it is dropped, COMMIT
 //!   fails, and a new table of the same name gets none of them.
 //!
-//! Not here: a table as statements of its session see it (`changes::view`), and the batches
+//! Not here: a table as statements of its session see it (`changes::overlay`), and the batches
 //! (`changes::batch`).
 
 mod account;
 pub(crate) mod batch_builder;
 pub(crate) mod batch;
 pub(crate) mod deleted_rows;
-mod view;
+mod overlay;
 mod commit;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -37,7 +37,7 @@ use crate::error::{Error, Result};
 use crate::parse::Name;
 use account::Charge;
 use batch::HeldBatch;
-use view::View;
+use overlay::OverlayCache;
 
 use crate::names::TEMPORARY_SCHEMA;
 use crate::parse::create::OnCommit;
@@ -93,16 +93,16 @@ struct TableChanges {
     batches: Vec<Arc<HeldBatch>>,
     /// The columns without which the rows would not be valid.
     needed: BTreeSet<ColumnId>,
-    /// The rows that are left of segments that are files.
-    gone: BTreeMap<SegmentId, Arc<DeletionVector>>,
-    gone_charge: Option<Arc<Charge>>,
+    /// Deletion vectors of the committed segments that lose rows.
+    deleted: BTreeMap<SegmentId, Arc<DeletionVector>>,
+    deleted_charge: Option<Arc<Charge>>,
     /// The schema version when rows were first deleted.
     found_in: Option<SchemaVersion>,
     /// Keeps segments with deleted rows where they are.
     pin: Option<Arc<SegmentPin>>,
     /// A number that every change replaces.
     stamp: u64,
-    view: Arc<Mutex<View>>,
+    cache: Arc<Mutex<OverlayCache>>,
 }
 
 /// Numbers that are given once: of temporary tables, of batches and of changes.
@@ -132,12 +132,12 @@ impl TableChanges {
             account: Arc::clone(account),
             batches: Vec::new(),
             needed: BTreeSet::new(),
-            gone: BTreeMap::new(),
-            gone_charge: None,
+            deleted: BTreeMap::new(),
+            deleted_charge: None,
             found_in: None,
             pin: None,
             stamp: next_number(),
-            view: Arc::default(),
+            cache: Arc::default(),
         }
     }
 
@@ -165,7 +165,7 @@ impl TableChanges {
             self.found_in = Some(new.version());
         }
         self.stamp = next_number();
-        self.view = Arc::default();
+        self.cache = Arc::default();
         Ok(())
     }
 
@@ -192,11 +192,11 @@ impl TableChanges {
         for (segment, rows) in of_table {
             let size = *sizes.get(&segment).expect("rows are of the snapshot");
             let left = DeletionVector::new(size, &rows);
-            let left = self.gone.get(&segment).map_or_else(|| left.clone(), |it| it.and(&left));
-            self.gone.insert(segment, Arc::new(left));
+            let left = self.deleted.get(&segment).map_or_else(|| left.clone(), |it| it.and(&left));
+            self.deleted.insert(segment, Arc::new(left));
         }
-        let bytes = self.gone.values().map(|mask| mask.bytes()).sum();
-        self.gone_charge = Some(Arc::new(self.account.charge(bytes)?));
+        let bytes = self.deleted.values().map(|mask| mask.bytes()).sum();
+        self.deleted_charge = Some(Arc::new(self.account.charge(bytes)?));
         self.found_in.get_or_insert(seen.schema.version());
         self.pin = pin.map(Arc::clone).or(self.pin.take());
         Ok(())
@@ -407,7 +407,7 @@ impl Changes {
             let changes = Arc::make_mut(changes);
             changes.name = to.to_owned();
             changes.stamp = next_number();
-            changes.view = Arc::default();
+            changes.cache = Arc::default();
         }
         let temporary = Arc::make_mut(&mut self.temporary);
         temporary.remove(&fold(&table.name));

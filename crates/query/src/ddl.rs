@@ -27,7 +27,7 @@ use views::{Dropped, comment, drop_tables, drop_views};
 
 pub(crate) use views::create_view;
 
-/// The number of attempts while other sessions create and drop what a statement names.
+/// The number of attempts of a statement whose tables other sessions create and drop.
 const ATTEMPTS: usize = 8;
 
 /// The database and session of a DDL statement: it changes tables for all, or within a transaction.
@@ -77,10 +77,10 @@ pub(crate) fn execute(
     sql: &str,
     statement: Statement,
 ) -> Result<Option<Done>> {
-    for (table, offset) in made_or_changed(&statement) {
+    for (table, offset) in created_or_altered(&statement) {
         check_not_system(sql, table, offset)?;
     }
-    let names = named(&statement);
+    let names = required_names(&statement);
     let mut attempt = 0;
     loop {
         attempt += 1;
@@ -89,28 +89,28 @@ pub(crate) fn execute(
             done => done,
         };
         match done {
-            Err(error) if attempt < ATTEMPTS && is_overtaken(&error, &statement) => {}
-            done => return done.map_err(|error| placed(error, sql, &names)),
+            Err(error) if attempt < ATTEMPTS && can_be_retried(&error, &statement) => {}
+            done => return done.map_err(|error| with_position(error, sql, &names)),
         }
     }
 }
 
-/// True if a statement may have failed because another session created or dropped an object after
-/// the statement had looked for it. When it begins again, it finds what is there now: then IF
-/// EXISTS, IF NOT EXISTS and CASCADE make it no error.
-fn is_overtaken(error: &Error, statement: &Statement) -> bool {
-    let looks = match statement {
+/// Returns true if a statement may have failed because another session created or dropped an object
+/// after the statement had looked it up. A retry sees the present objects, and IF EXISTS, IF NOT
+/// EXISTS or CASCADE then prevents the error.
+fn can_be_retried(error: &Error, statement: &Statement) -> bool {
+    let tolerates_change = match statement {
         Statement::DropTables { if_exists, readers, .. }
         | Statement::DropViews { if_exists, readers, .. } => {
             *if_exists || *readers == Readers::AreDropped
         }
         Statement::AlterTable { if_exists, change, .. } => {
-            let looks_for_columns = match change {
+            let tolerates_columns = match change {
                 TableChange::AddColumns(added) => added.if_not_exists,
                 TableChange::DropColumns { if_exists, .. } => *if_exists,
                 _ => false,
             };
-            *if_exists || looks_for_columns
+            *if_exists || tolerates_columns
         }
         Statement::RenameTable { if_exists, .. } => *if_exists,
         _ => false,
@@ -124,12 +124,12 @@ fn is_overtaken(error: &Error, statement: &Statement) -> bool {
                 )
         )
     );
-    looks && is_of_existence
+    tolerates_change && is_of_existence
 }
 
 /// The tables that a statement creates, drops or alters, with their offsets, if known. TRUNCATE is
 /// not among them: it only deletes rows.
-fn made_or_changed(statement: &Statement) -> Vec<(&str, Option<usize>)> {
+fn created_or_altered(statement: &Statement) -> Vec<(&str, Option<usize>)> {
     fn of_name(name: &Name) -> (&str, Option<usize>) {
         (name.text.as_str(), Some(name.offset))
     }
@@ -151,7 +151,7 @@ fn made_or_changed(statement: &Statement) -> Vec<(&str, Option<usize>)> {
 pub(crate) use temporary::{check_in_transaction, check_lasting};
 
 /// The tables and columns that a statement requires to exist.
-fn named(statement: &Statement) -> Vec<Name> {
+fn required_names(statement: &Statement) -> Vec<Name> {
     match statement {
         Statement::CreateTable(definition) => definition.keys.clone(),
         Statement::CreateTableLike { like, .. } => vec![like.clone()],
@@ -185,7 +185,7 @@ fn named(statement: &Statement) -> Vec<Name> {
 }
 
 /// The error with the position of the name that it is about.
-fn placed(error: Error, sql: &str, names: &[Name]) -> Error {
+fn with_position(error: Error, sql: &str, names: &[Name]) -> Error {
     let place = |text: &str| {
         let name = names.iter().rev().find(|name| name.text.eq_ignore_ascii_case(text))?;
         Some(Position::at(sql, name.offset))
@@ -447,9 +447,9 @@ mod tests {
     use crate::parse::parse_statement;
 
     // Two instances of an application that start together add the same columns: one of them got an
-    // error in spite of IF NOT EXISTS, when the other was faster by a little.
+    // error in spite of IF NOT EXISTS if the other one was a little faster.
     #[test]
-    fn statements_with_if_exists_begin_again_when_they_are_overtaken() {
+    fn statements_with_if_exists_are_retried_after_changes_of_other_sessions() {
         let name = || "x".to_owned();
         let no_table = || StorageError::NoSuchTable { table: name() };
         let no_column = || StorageError::Schema(SchemaError::NoSuchColumn { name: name() });
@@ -470,7 +470,7 @@ mod tests {
             ("ALTER TABLE t RENAME COLUMN x TO y", no_column(), false),
         ] {
             let statement = parse_statement(sql).unwrap();
-            assert_eq!(is_overtaken(&Error::Storage(error), &statement), expected, "{sql}");
+            assert_eq!(can_be_retried(&Error::Storage(error), &statement), expected, "{sql}");
         }
     }
 }

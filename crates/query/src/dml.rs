@@ -127,7 +127,7 @@ impl RowChanges<'_> {
             };
             match done {
                 Err(Error::Storage(error))
-                    if attempt < attempts && is_overtaken(&error, &change) => {}
+                    if attempt < attempts && can_be_retried(&error, &change) => {}
                 done => return done,
             }
             self.stop.begin_again();
@@ -370,7 +370,7 @@ impl RowChanges<'_> {
 }
 
 /// True if a statement failed because of concurrent changes, and may succeed when it begins again.
-fn is_overtaken(error: &StorageError, change: &RowChange) -> bool {
+fn can_be_retried(error: &StorageError, change: &RowChange) -> bool {
     match error {
         StorageError::SegmentChanged { .. }
         | StorageError::TableTruncated { .. }

@@ -1,4 +1,4 @@
-//! Errors of the start and the end of a server.
+//! Errors of starting and stopping a server.
 
 use std::io;
 use std::net::SocketAddr;
@@ -13,7 +13,7 @@ use crate::tls::TlsError;
 /// The result of an operation of the whole server.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// The reason why a server did not start, or did not end regularly.
+/// The reason why a server did not start, or did not stop cleanly.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -31,7 +31,7 @@ pub enum Error {
     #[error(
         "refusing to listen on {key} = {address} for other machines without a secret; {advice}"
     )]
-    Open {
+    NoSecret {
         /// The key of the configuration.
         key: &'static str,
         /// The address.
@@ -53,7 +53,7 @@ pub enum Error {
     Tls(#[from] TlsError),
     /// No listener is configured.
     #[error("http.listen, pg.listen and ilp.tcp.listen are all `none`: there is nothing to serve")]
-    Nothing,
+    NoListener,
     /// Threads or signal handlers cannot be set up.
     #[error("start the server's threads")]
     Threads {
@@ -74,12 +74,12 @@ impl Error {
     pub fn is_usage(&self) -> bool {
         match self {
             Error::Bind { .. }
-            | Error::Open { .. }
+            | Error::NoSecret { .. }
             | Error::Keys(_)
             | Error::Folder(_)
             | Error::Users(_)
             | Error::Tls(_)
-            | Error::Nothing => true,
+            | Error::NoListener => true,
             Error::Threads { .. } | Error::Storage(_) | Error::Query(_) => false,
         }
     }

@@ -238,7 +238,7 @@ fn check_reach(config: &Config) -> Result<Vec<String>> {
         |address: &Option<SocketAddr>| address.filter(|address| !address.ip().is_loopback());
     let listeners = [config.http.listen, config.tcp.listen, config.pg.listen];
     if listeners.iter().all(Option::is_none) {
-        return Err(Error::Nothing);
+        return Err(Error::NoListener);
     }
     if let Some(address) = is_open(&config.tcp.listen)
         && !config.tcp.allow_anonymous
@@ -246,7 +246,7 @@ fn check_reach(config: &Config) -> Result<Vec<String>> {
     {
         let advice = "set ilp.tcp.auth_file to a file with the keys of clients, or \
                       ilp.tcp.allow_anonymous = true";
-        return Err(Error::Open { key: "ilp.tcp.listen", address, advice });
+        return Err(Error::NoSecret { key: "ilp.tcp.listen", address, advice });
     }
     let asks_http = config.http.auth != Auth::Off;
     let has_secrets = !config.auth.has_default_password() || config.auth.allow_default_password;
@@ -260,7 +260,7 @@ fn check_reach(config: &Config) -> Result<Vec<String>> {
                      auth.readonly_password (TIDEGATE_AUTH_READONLY_PASSWORD)"
                 }
             };
-            return Err(Error::Open { key, address, advice });
+            return Err(Error::NoSecret { key, address, advice });
         }
     }
     let mut warnings = login_warnings(config);

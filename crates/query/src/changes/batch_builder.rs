@@ -1,4 +1,4 @@
-//! Converts Arrow batches to rows for the storage.
+//! The conversion of Arrow batches to row batches of the storage.
 //!
 //! - Arrays have the types of the columns that they are stored in: `plan::rows` casts them.
 
@@ -20,7 +20,7 @@ use crate::limits::BATCH_BYTES_MAX;
 
 const _: () = assert!(2 * BATCH_BYTES_MAX < limits::WAL_RECORD_BYTES);
 
-/// Buffered rows.
+/// Rows that are buffered until they are written.
 #[derive(Debug)]
 pub(crate) struct BatchBuilder {
     /// The column that must not be NULL.
@@ -37,7 +37,7 @@ struct ColumnBuilder {
     values: BatchValues,
     /// One bit per row; `None` until the first NULL.
     validity: Option<Vec<u64>>,
-    /// Positions of the texts of a SYMBOL column.
+    /// The code of each text of a SYMBOL column.
     codes: HashMap<Box<[u8]>, u32>,
     has_value: bool,
 }
@@ -62,7 +62,7 @@ impl BatchBuilder {
         self.bytes >= BATCH_BYTES_MAX || self.rows as u64 >= limits::SEGMENT_ROWS.0 / 4
     }
 
-    /// Adds rows: the first columns of the batch.
+    /// Adds the rows of a batch, whose first columns are those of the builder.
     pub(crate) fn push(&mut self, batch: &RecordBatch) -> Result<()> {
         for (builder, array) in self.columns.iter_mut().zip(batch.columns()) {
             if Some(builder.column.id) == self.designated && array.null_count() > 0 {

@@ -106,7 +106,7 @@ impl TableChanges {
     }
 
     fn put_into(&self, commit: &mut TransactionCommit, visible: &VisibleTables<'_>) -> Result<()> {
-        if self.batches.is_empty() && self.gone.is_empty() {
+        if self.batches.is_empty() && self.deleted.is_empty() {
             return Ok(());
         }
         let Some(table) = visible.table_name(self.id) else {
@@ -119,11 +119,11 @@ impl TableChanges {
             needed: self.needed.clone(),
         });
         commit.appends.push(TableAppend { table, id, create, add_columns, made_for, rows });
-        if let Some(version) = self.found_in.filter(|_| !self.gone.is_empty()) {
+        if let Some(version) = self.found_in.filter(|_| !self.deleted.is_empty()) {
             let of_segment = |(&segment, left): (_, &Arc<tidegate_storage::DeletionVector>)| {
                 SegmentDeletes { segment, rows: left.deleted().collect() }
             };
-            let rows = self.gone.iter().map(of_segment).collect();
+            let rows = self.deleted.iter().map(of_segment).collect();
             commit.removed.push(TableDeletes { table: self.id, version, rows });
         }
         Ok(())

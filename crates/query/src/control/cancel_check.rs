@@ -78,14 +78,14 @@ impl Unary for CancelCheck {
     }
 }
 
-/// A stream that ends with the statement.
+/// A stream that ends with an error when the statement is cancelled.
 struct CancelCheckStream {
-    /// `None` once it has ended, so that its resources are freed at once and not with those above
-    /// it.
+    /// `None` after its end: its resources are freed at once, and not with those of the operators
+    /// above it.
     input: Option<SendableRecordBatchStream>,
     schema: SchemaRef,
     stop: Arc<CancelState>,
-    /// The account that its functions charge.
+    /// The account that functions of the input charge.
     account: Arc<Account>,
 }
 

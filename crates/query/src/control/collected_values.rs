@@ -4,7 +4,7 @@
 //!   views of 16 bytes: neither the texts behind them, which a view holds, nor the result, which is
 //!   a copy. So the values of its arguments are charged to the statement once more, with their
 //!   texts, and with the whole buffers that their views hold.
-//! - The charge lasts as long as the plan, because the result goes up from the aggregate.
+//! - The charge lasts as long as the plan, because operators above the aggregate hold its result.
 //!
 //! Not here: the size of a single value (`account`), and the memory that operators count
 //! themselves.
@@ -30,7 +30,7 @@ use crate::account;
 use crate::functions::bounded::collecting::collects_values;
 use crate::value_bytes::bytes_of;
 
-/// The operator; aggregates that collect all their values are charged for them
+/// Returns the operator, with charged arguments of the aggregates that collect all their values
 /// (collected_values-1). Only the first stage is charged: the states that later stages merge hold
 /// the same texts.
 pub(super) fn with_charged_values(plan: Arc<dyn ExecutionPlan>) -> Arc<dyn ExecutionPlan> {
@@ -79,10 +79,10 @@ struct ChargedArgument {
     charge: Arc<Mutex<Charge>>,
 }
 
-/// The charge of all threads of a plan.
+/// The charge of one argument, shared by all threads of a plan.
 #[derive(Debug, Default)]
 struct Charge {
-    held: Held,
+    held: HeldBuffers,
     reservation: Option<MemoryReservation>,
 }
 
@@ -140,13 +140,14 @@ impl PhysicalExpr for ChargedArgument {
 
 /// The buffers that the texts of rows hold.
 #[derive(Debug, Default)]
-struct Held {
+struct HeldBuffers {
     /// The addresses of the buffers.
     known: HashSet<NonZeroUsize>,
 }
 
-impl Held {
-    /// The bytes that values add: their own, or those of the buffers behind them if they are more.
+impl HeldBuffers {
+    /// Returns the bytes to charge for values: their own, or those of the buffers that only they
+    /// hold so far, if these are more.
     fn add(&mut self, values: &ArrayRef) -> usize {
         let bytes = bytes_of(values.as_ref()).max(self.texts(&values.to_data()));
         usize::try_from(bytes).unwrap_or(usize::MAX)
@@ -174,20 +175,20 @@ mod tests {
     fn texts_are_counted_where_they_are_held() {
         let long = "0123456789abcdef".repeat(4);
         let texts = StringViewArray::from_iter_values(std::iter::repeat_n(&long, 1_000));
-        let all = Held::default().add(&(Arc::new(texts.clone()) as ArrayRef));
+        let all = HeldBuffers::default().add(&(Arc::new(texts.clone()) as ArrayRef));
         assert!(
             1_000 * long.len() <= all && all <= 3 * 1_000 * long.len(),
             "collected_values-1: {all}"
         );
         // A single row holds the buffer of all rows; a second row of the same buffer adds only
         // itself.
-        let mut held = Held::default();
+        let mut held = HeldBuffers::default();
         let one = held.add(&(Arc::new(texts.slice(7, 1)) as ArrayRef));
         assert!(1_000 * long.len() <= one, "collected_values-1: {one}");
         let other = held.add(&(Arc::new(texts.slice(8, 1)) as ArrayRef));
         assert!(other < 2 * long.len(), "collected_values-1: {other}");
         let numbers = Arc::new(Int64Array::from(vec![1; 1_000])) as ArrayRef;
-        let numbers = Held::default().add(&numbers);
+        let numbers = HeldBuffers::default().add(&numbers);
         assert!((8_000..40_000).contains(&numbers), "{numbers}");
     }
 }

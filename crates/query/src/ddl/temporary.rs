@@ -190,7 +190,7 @@ fn drop_own(
                 drop_own(changes, done, &view, readers)?;
             }
             Readers::Forbid => {
-                let what = ViewProblem::Needed { table: own.name.clone() };
+                let what = ViewProblem::ReadsDropped { table: own.name.clone() };
                 return Err(Error::View { view: view.name.clone(), what });
             }
             Readers::Stay => {

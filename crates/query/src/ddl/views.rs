@@ -191,7 +191,7 @@ fn drop_all(
         }
         Readers::Forbid => {
             let Reader { view, read, .. } = &readers[0];
-            let what = ViewProblem::Needed { table: read.clone() };
+            let what = ViewProblem::ReadsDropped { table: read.clone() };
             return Err(Error::View { view: view.clone(), what });
         }
         Readers::AreDropped => {

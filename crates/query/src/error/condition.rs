@@ -250,7 +250,7 @@ fn view_condition(what: &ViewProblem) -> Condition {
             Condition::InvalidTableDefinition
         }
         ViewProblem::Parameter => Condition::UndefinedParameter,
-        ViewProblem::Needed { .. } => Condition::DependentObjects,
+        ViewProblem::ReadsDropped { .. } => Condition::DependentObjects,
     }
 }
 
@@ -286,7 +286,7 @@ fn schema_condition(source: &BadSchema) -> Condition {
 
 fn clause_condition(what: &ClauseProblem) -> Condition {
     match what {
-        ClauseProblem::NoDesignated { .. } | ClauseProblem::NoTimestamp { .. } => {
+        ClauseProblem::NoDesignated { .. } | ClauseProblem::NotTimestamp { .. } => {
             Condition::WrongObjectType
         }
         ClauseProblem::FillRows { .. }
@@ -311,7 +311,7 @@ fn clause_condition(what: &ClauseProblem) -> Condition {
             Condition::InvalidDatetime
         }
         ClauseProblem::PercentPattern { .. }
-        | ClauseProblem::UnclearPattern { .. }
+        | ClauseProblem::AmbiguousPattern { .. }
         | ClauseProblem::FrameWithoutUnit { .. }
         | ClauseProblem::RowLock { .. }
         | ClauseProblem::PostgresPattern { .. } => Condition::FeatureNotSupported,

@@ -1,4 +1,4 @@
-//! The problems of texts: of statements, clauses, patterns, settings and values.
+//! Details of errors in a request: of its views, syntax, clauses, settings and values.
 
 use std::fmt;
 
@@ -8,14 +8,14 @@ use tidegate_model::{ColumnType, limits};
 use super::Error;
 use crate::limits::WINDOWS_MAX;
 
-/// The problem of a view.
+/// The reason why a view cannot be read, created or dropped.
 #[derive(Debug, ThisError)]
 #[non_exhaustive]
 pub enum ViewProblem {
-    /// Its query cannot be planned. Positions are those in its text.
+    /// The query of the view cannot be planned. Positions refer to the text of the view.
     #[error("{0}")]
     Query(Box<Error>),
-    /// It is among the views that it reads.
+    /// The view reads itself, directly or through other views.
     #[error("it reads itself")]
     ReadsItself,
     /// Views read views at too many levels.
@@ -25,11 +25,11 @@ pub enum ViewProblem {
     #[error("views of a statement read more than {} tables in all", limits::VIEW_TABLES)]
     TooManyTables,
     /// Its query has other columns than at its creation.
-    #[error("its query has other columns than it had: make it anew with CREATE OR REPLACE VIEW")]
+    #[error("the columns of its query have changed: replace it with CREATE OR REPLACE VIEW")]
     OtherColumns,
     /// A column of its query has another type than at its creation.
     #[error(
-        "column `{column}` was {}, and is {is}: make it anew with CREATE OR REPLACE VIEW",
+        "column `{column}` was {}, and is {is}: replace it with CREATE OR REPLACE VIEW",
         .was.sql()
     )]
     OtherType {
@@ -45,7 +45,7 @@ pub enum ViewProblem {
     Parameter,
     /// Other views read it, and the statement would not drop them too.
     #[error("it reads `{table}`: add CASCADE to drop it too")]
-    Needed {
+    ReadsDropped {
         /// The object that was to be dropped.
         table: String,
     },
@@ -92,7 +92,7 @@ pub enum SyntaxError {
         "a query cannot be parsed in {steps} steps: look for an error inside of its innermost \
          brackets"
     )]
-    Unclear {
+    TooManySteps {
         /// The limit of steps for a query of this length.
         steps: usize,
     },
@@ -116,7 +116,7 @@ pub enum SyntaxError {
         /// The limit.
         most: usize,
     },
-    /// A step of a query has too many columns.
+    /// The tables of a FROM, or the list of a SELECT, have too many columns.
     #[error("the tables of a FROM, and the list of a SELECT, have at most {most} columns")]
     TooManyColumns {
         /// The limit.
@@ -207,7 +207,7 @@ pub enum ClauseProblem {
     /// LIMIT or OFFSET refers to a column, but must be the same for all rows.
     #[error("LIMIT and OFFSET take no columns")]
     LimitColumn,
-    /// FOR UPDATE stands at rows that are not those of a table.
+    /// FOR UPDATE refers to rows that are not those of a table.
     #[error("{clause} {problem}")]
     RowLock {
         /// The clause.
@@ -224,7 +224,7 @@ pub enum ClauseProblem {
         relation: String,
     },
     /// A frame of RANGE over times has a length without a unit.
-    #[error("RANGE over times takes intervals: write INTERVAL '{length} days', say")]
+    #[error("RANGE over times takes intervals: for example INTERVAL '{length} days'")]
     FrameWithoutUnit {
         /// The length as it is written.
         length: String,
@@ -232,7 +232,7 @@ pub enum ClauseProblem {
     /// A length of a window frame is negative.
     #[error("the length of a window frame must not be negative")]
     FrameSize,
-    /// A function would make more than memory is for.
+    /// A function would make more values at a time than its limit allows.
     #[error("`{function}` would make more than {mebibytes} MiB of values at a time")]
     ValuesTooLarge {
         /// The function.
@@ -295,8 +295,8 @@ pub enum ClauseProblem {
     },
     /// Two texts are too long to be compared character by character.
     #[error(
-        "`{function}` compares texts whose lengths multiplied are at most {steps}: cut them, with \
-         left() say"
+        "`{function}` compares texts whose lengths multiplied are at most {steps}: shorten them, \
+         for example with left()"
     )]
     TextsTooLong {
         /// The function.
@@ -317,7 +317,7 @@ pub enum ClauseProblem {
     },
     /// A column that should be a designated timestamp is not a TIMESTAMP.
     #[error("column `{column}` is not a TIMESTAMP")]
-    NoTimestamp {
+    NotTimestamp {
         /// The column.
         column: String,
     },
@@ -437,7 +437,7 @@ pub enum ClauseProblem {
         "'{pattern}' has minutes for QuestDB where PostgreSQL has months: write yyyy-MM-dd \
          HH:mm:ss for the one, YYYY-MM-DD HH24:MI:SS for the other"
     )]
-    UnclearPattern {
+    AmbiguousPattern {
         /// The pattern as written.
         pattern: String,
     },
@@ -523,20 +523,20 @@ pub enum ClauseProblem {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum PatternProblem {
-    /// The field finds no value in the text.
+    /// The text has no value for the field.
     Form {
         /// The field.
         field: &'static str,
     },
     /// Two fields contradict each other.
     Conflict {
-        /// The second one.
+        /// The later of the two fields.
         field: &'static str,
     },
     /// The date or time does not exist.
     NotInCalendar,
     /// The field can be formatted, but not parsed.
-    NotRead {
+    FormatOnly {
         /// The field.
         field: &'static str,
     },
@@ -547,10 +547,12 @@ impl fmt::Display for PatternProblem {
         match self {
             PatternProblem::Form { field } => write!(f, ": {field} finds no value"),
             PatternProblem::Conflict { field } => {
-                write!(f, ": {field} says otherwise than a field before it")
+                write!(f, ": {field} contradicts an earlier field")
             }
             PatternProblem::NotInCalendar => f.write_str(": there is no such date or time"),
-            PatternProblem::NotRead { field } => write!(f, ": {field} is written, and not read"),
+            PatternProblem::FormatOnly { field } => {
+                write!(f, ": {field} can be formatted, but not parsed")
+            }
         }
     }
 }

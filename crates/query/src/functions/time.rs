@@ -519,7 +519,7 @@ impl TimePattern {
                 TimePattern::Postgres { text, template }
             }
             Form::Unclear => {
-                return Err(ClauseProblem::UnclearPattern { pattern: text }.into());
+                return Err(ClauseProblem::AmbiguousPattern { pattern: text }.into());
             }
             Form::Percent => {
                 return Err(ClauseProblem::PercentPattern { pattern: text }.into());

@@ -46,7 +46,7 @@ pub(crate) fn locate(sql: &str, error: Error) -> Error {
                 ClauseProblem::NoDesignated { clause } => {
                     clause.split(' ').next().map(str::to_owned)
                 }
-                ClauseProblem::NoTimestamp { column } => Some(column.clone()),
+                ClauseProblem::NotTimestamp { column } => Some(column.clone()),
                 ClauseProblem::Operands { operator: text, .. }
                 | ClauseProblem::AmbiguousOperator { operator: text, .. } => {
                     // A text of several characters is several tokens.

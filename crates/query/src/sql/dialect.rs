@@ -253,7 +253,7 @@ impl QueryDialect {
         if self.steps.get() <= self.steps_max {
             return parser_error(sql, error);
         }
-        Error::syntax(sql, 0, SyntaxError::Unclear { steps: self.steps_max })
+        Error::syntax(sql, 0, SyntaxError::TooManySteps { steps: self.steps_max })
     }
 
     /// Parses `IS [NOT] DISTINCT FROM` (sql_dialect-2).

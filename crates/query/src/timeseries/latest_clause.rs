@@ -37,7 +37,7 @@ pub(crate) fn latest(
         })?,
     };
     let no_time = |_| {
-        let what = ClauseProblem::NoTimestamp { column: time.name.clone() };
+        let what = ClauseProblem::NotTimestamp { column: time.name.clone() };
         Error::Clause { position: Some(clause.position), what }
     };
     time_unit(rows.schema(), &time).map_err(no_time)?;

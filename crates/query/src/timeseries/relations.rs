@@ -251,7 +251,7 @@ fn with_timestamp(plan: LogicalPlan, name: &str) -> Result<LogicalPlan> {
     }
     let (_, field) = plan.schema().qualified_field_from_column(&column)?;
     if !matches!(field.data_type(), datafusion::arrow::datatypes::DataType::Timestamp(..)) {
-        return Err(ClauseProblem::NoTimestamp { column: name.to_owned() }.into());
+        return Err(ClauseProblem::NotTimestamp { column: name.to_owned() }.into());
     }
     in_order_of(plan, column)
 }

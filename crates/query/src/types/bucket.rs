@@ -265,7 +265,7 @@ pub(crate) fn time_unit(schema: &DFSchema, column: &Column) -> Result<TimeUnit> 
     match field.data_type() {
         DataType::Timestamp(ArrowUnit::Microsecond, _) => Ok(TimeUnit::Micros),
         DataType::Timestamp(ArrowUnit::Nanosecond, _) => Ok(TimeUnit::Nanos),
-        _ => Err(ClauseProblem::NoTimestamp { column: column.name.clone() }.into()),
+        _ => Err(ClauseProblem::NotTimestamp { column: column.name.clone() }.into()),
     }
 }
 

@@ -1,4 +1,4 @@
-//! The table of all routes.
+//! The table of all HTTP routes.
 //!
 //! - routes-1. A new route is guarded: only routes that reveal nothing but the presence of a server
 //!   are open to pages of other origins, or need no login (guard-1, guard-4).
@@ -37,8 +37,9 @@ const JSON: &[&str] = &["application/json"];
 const PLAIN: &[&str] = &["text/plain"];
 const PLAIN_OR_JSON: &[&str] = &["text/plain", "application/json"];
 
-/// The route of paths that no other row has: the files of the console, or health.
+/// The position in `ROUTES` of the console, which also has the files below its page.
 const CONSOLE: usize = 0;
+/// The position in `ROUTES` of health, the answer to all other paths of the admin listener.
 const HEALTH: usize = 1;
 
 pub(super) static ROUTES: [Route; 15] = [

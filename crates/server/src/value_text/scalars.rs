@@ -3,8 +3,8 @@
 //!
 //! - scalars-1. The text of an integer, and of a float of few digits in the style of ISO 8601, is
 //!   that of `fmt`.
-//! - scalars-2. A float has the fewest digits that read back as it; of two such texts that are as
-//!   near, the one with an even last digit, as in PostgreSQL.
+//! - scalars-2. The text of a float has the fewest digits that are parsed as the same float; of two
+//!   such texts that are equally near, it is the one with an even last digit, as in PostgreSQL.
 
 use std::fmt::Write;
 
@@ -19,7 +19,7 @@ pub(crate) enum Style {
     Postgres,
 }
 
-/// A `String` and a `BytesMut` take every text.
+/// The reason why writes cannot fail: writers are a `String` or a `BytesMut`.
 const TAKES_ALL: &str = "memory takes every text";
 
 /// The digits of 0 to 99.
@@ -76,21 +76,21 @@ pub(crate) fn push_padded(mut value: u64, digits: usize, text: &mut impl Write) 
 const PLACES: [f64; 7] = [1.0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6];
 /// The last of them.
 const FINEST: f64 = 1e6;
-/// Below it, each text of 15 digits is a different float, and every integer is exact.
+/// Below it, texts of 15 digits are different floats, and every integer is exact.
 const EXACT: f64 = 1e15;
 /// Below it, `fmt` writes an exponent.
 const SMALL: f64 = 1e-4;
 
 /// Appends a float, if it has few digits; otherwise appends nothing.
 ///
-/// A float that is the nearest to `n / 10^k`, with an `n` of at most 15 digits, is written by
-/// these: no other float has them, and with the least `k` they are the fewest.
+/// A float that is the nearest to `n / 10^k`, with an `n` of at most 15 digits, is written with the
+/// digits of `n`: no other float has the same digits, and with the least `k` they are the fewest.
 fn push_short(value: f64, style: Style, text: &mut impl Write) -> bool {
     let size = value.abs();
     if !(SMALL..EXACT).contains(&size) {
         return false;
     }
-    // Most floats with more digits are known by one division.
+    // One division recognises most floats with more digits.
     let finest = (size * FINEST).round();
     if finest < EXACT && finest / FINEST != size {
         return false;
@@ -130,7 +130,7 @@ fn push_decimal(
     }
 }
 
-/// Appends a float by the fewest digits that read back as the value.
+/// Appends a float with the fewest digits that are parsed as the same value.
 pub(crate) fn push_float<F: Copy + Into<f64> + zmij::Float>(
     value: F,
     style: Style,
@@ -149,7 +149,7 @@ pub(crate) fn push_float<F: Copy + Into<f64> + zmij::Float>(
     written.expect(TAKES_ALL);
 }
 
-/// The fewest digits that read back as a finite float.
+/// The fewest digits that are parsed as the same finite float.
 struct Shortest {
     is_negative: bool,
     /// Without zeros at both ends; none for 0.
@@ -191,7 +191,7 @@ impl Shortest {
         shortest
     }
 
-    /// Appends them in the style of a float of so many bytes: PostgreSQL has an exponent from 6 or
+    /// Appends the digits of a float of `width` bytes: PostgreSQL has an exponent from 6 or
     /// 15 digits before the point on, `fmt` from 16.
     fn push(&self, width: usize, style: Style, text: &mut impl Write) -> std::fmt::Result {
         let (digits, exponent) = (&self.digits[..self.count], self.exponent);

@@ -1,10 +1,11 @@
 //! Constants that are copied to each row of a batch: charged before they are copied.
 //!
-//! - A call of constants is one value for all rows of a batch, and so is a subquery of one row. If
-//!   an operator, CASE or IN makes an array of it, it stands in a call of `broadcast`, which
-//!   charges all rows: otherwise they would be copied without a bound. A projection then evaluates
-//!   it for fewer rows at a time (slices-1).
-//! - Literals are no such calls: batches are cut for them (`slices`).
+//! - A function call with constant arguments has one value for all rows of a batch, and so has a
+//!   subquery of one row. Where an operator, CASE or IN expands this value to an array, the
+//!   expression is wrapped in a call of `broadcast`, which charges the copies of all rows first:
+//!   otherwise they would have no bound. A projection then evaluates it for fewer rows at a time
+//!   (slices-1).
+//! - Literals are not wrapped: batches are cut for them (`slices`).
 
 use std::sync::Arc;
 
@@ -21,12 +22,12 @@ use datafusion::logical_expr::{
 use crate::account::{charge, check_folded, made_array};
 use crate::value_bytes::constant_bytes;
 
-/// The name of constants in messages.
+/// The name of the function in messages about memory.
 const CONSTANT: &str = "constant";
 
-/// Returns true for an expression that may be one large value for all rows, if its type is
-/// wide.
-pub(crate) fn is_broadcast(expr: &Expr) -> bool {
+/// Returns true for an expression that has one value for all rows, and is not a literal or
+/// wrapped already. The value may be large if its type is wide.
+pub(crate) fn needs_broadcast(expr: &Expr) -> bool {
     let is_call = |part: &Expr| matches!(part, Expr::ScalarFunction(_) | Expr::ScalarSubquery(_));
     let is_other = |part: &Expr| {
         matches!(part, Expr::AggregateFunction(_) | Expr::WindowFunction(_) | Expr::GroupingSet(_))

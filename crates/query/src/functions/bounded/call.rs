@@ -1,7 +1,7 @@
 //! The arguments of a call, and the sizes of their values.
 //!
 //! - A size is that of the values themselves, however they are shared: a text that a thousand rows
-//!   have counts a thousand times, as it does once it is copied.
+//!   share counts a thousand times, as it would after a copy.
 
 use std::sync::Arc;
 
@@ -14,15 +14,15 @@ use datafusion::logical_expr::ColumnarValue;
 use crate::types::call_values::are_constant;
 use crate::value_bytes::{VALUE_BYTES, bytes_of, constant_bytes, viewed, width};
 
-/// The arguments of a call for so many rows; constants count once if all are.
+/// The arguments of a function call, for a number of rows: one if all arguments are constants.
 pub(crate) struct Call<'a> {
     pub(super) args: Vec<Argument<'a>>,
     pub(super) rows: usize,
-    /// The least bytes of a value of the result, for any arguments.
+    /// The smallest number of bytes of a value of the result, for any arguments.
     pub(super) width: u64,
 }
 
-/// One argument of a call. A constant is not made as many values as there are rows.
+/// One argument of a call. A constant is one value, not repeated for each row.
 #[derive(Clone, Copy)]
 pub(crate) struct Argument<'a> {
     pub(super) value: &'a ColumnarValue,
@@ -51,7 +51,7 @@ impl<'a> Call<'a> {
         self.args.iter().map(|arg| arg.bytes()).fold(0, u64::saturating_add)
     }
 
-    /// The bytes that constants have once each row has its own.
+    /// The bytes of all constants, copied to each row.
     pub(super) fn broadcast_bytes(&self) -> u64 {
         let constants = self.args.iter().filter_map(|arg| match arg.value {
             ColumnarValue::Scalar(value) => Some(constant_bytes(value)),
@@ -60,14 +60,14 @@ impl<'a> Call<'a> {
         constants.fold(0, u64::saturating_add).saturating_mul(self.rows as u64)
     }
 
-    /// The argument of this number, if there are so many.
+    /// The argument at this position; `None` behind the last.
     pub(super) fn arg(&self, number: usize) -> Option<Argument<'a>> {
         self.args.get(number).copied()
     }
 }
 
 impl<'a> Argument<'a> {
-    /// Cast; a constant has one value.
+    /// Returns the argument cast to a type: one value for a constant, else one for each row.
     pub(super) fn cast_to(self, ty: &DataType) -> Result<ArrayRef> {
         let values = match self.value {
             ColumnarValue::Array(values) => Arc::clone(values),
@@ -77,7 +77,7 @@ impl<'a> Argument<'a> {
     }
 
     /// Returns the index of the value of a row in its array.
-    pub(super) fn place(self, row: usize) -> usize {
+    pub(super) fn value_idx(self, row: usize) -> usize {
         if matches!(self.value, ColumnarValue::Scalar(_)) { 0 } else { row }
     }
 
@@ -85,12 +85,12 @@ impl<'a> Argument<'a> {
         self.integers_of(&DataType::Int64)
     }
 
-    /// The numbers that values of another type are.
+    /// Returns the values cast to a type and then to integers, one for each row.
     pub(super) fn integers_of(self, ty: &DataType) -> Result<Vec<Option<i64>>> {
         let values = cast(&self.cast_to(ty)?, &DataType::Int64)?;
         let values = values.as_primitive::<Int64Type>();
         let value = |at| values.is_valid(at).then(|| values.value(at));
-        Ok((0..self.rows).map(|row| value(self.place(row))).collect())
+        Ok((0..self.rows).map(|row| value(self.value_idx(row))).collect())
     }
 
     pub(super) fn texts(self) -> Result<Texts<'a>> {
@@ -102,7 +102,7 @@ impl<'a> Argument<'a> {
         let texts = self.cast_to(&DataType::Utf8View)?;
         Ok(match self.value {
             ColumnarValue::Array(_) => Texts::Each(texts.as_string_view().clone()),
-            // No text, and shown as a short one.
+            // A constant of another type: its text is short.
             ColumnarValue::Scalar(_) => {
                 let each = (0..self.rows)
                     .map(|_| texts.is_valid(0).then(|| texts.as_string_view().value(0)));

@@ -1,7 +1,8 @@
 //! Upper bounds of the bytes of a function's values, computed from its arguments.
 //!
-//! - growth-1. A bound is never less than the bytes that are made, in the measure of `call`. Bounds
-//!   that would be far too large are made exact by looking at the texts, without making anything.
+//! - growth-1. A bound is never less than the bytes of the values that the function makes, measured
+//!   as in `call`. Where a simple bound would be far too large, matches in the texts are counted
+//!   instead, without making a value.
 
 use datafusion::arrow::array::{Array, AsArray};
 use datafusion::arrow::datatypes::{DataType, IntervalMonthDayNanoType, IntervalUnit, TimeUnit};
@@ -18,21 +19,22 @@ use crate::error::ClauseProblem;
 const VALUE_BYTES: u64 = 16;
 /// The bytes of the longest character.
 const CHAR_BYTES: u64 = 4;
-/// The bytes of a number as text, as a multiple of its own: a float of eight bytes has up to 330
+/// The bytes of a number as text, for each of its own bytes: a float of eight bytes has up to 330
 /// digits.
-const SHOWN: u64 = 22;
-/// The bytes of a value of at least `VALUE_BYTES` as text, as a multiple of its own, beside names.
-const WRITTEN: u64 = 6;
+const NUMBER_TEXT_FACTOR: u64 = 22;
+/// The bytes of a nested value as text, without names of fields, for each of its own bytes.
+const NESTED_TEXT_FACTOR: u64 = 6;
 /// Matches between two checks for cancellation.
 const MATCHES_AT_A_TIME: usize = 1_024;
-/// In a longer text, cancellation is checked at each match: one may take as long as the text is.
+/// In longer texts, cancellation is checked at each match: one match may read the whole text.
 const LONG_BYTES: usize = 4_096;
 
-/// Adds up the results of `of_row` for each row.
+/// Returns the sum of `of_row` over all rows.
 fn sum(rows: usize, of_row: impl FnMut(usize) -> u64) -> u64 {
     (0..rows).map(of_row).fold(0, u64::saturating_add)
 }
 
+/// Returns a number of repetitions: none for NULL and for negative numbers.
 fn times(count: Option<i64>) -> u64 {
     count.and_then(|count| u64::try_from(count).ok()).unwrap_or(0)
 }
@@ -77,7 +79,7 @@ pub(crate) fn formatted(call: &Call<'_>) -> Result<u64> {
         let format = formats.of_row(row).unwrap_or_default();
         let signs = format.bytes().filter(|byte| *byte == b'%').count() as u64;
         let width = if format.bytes().any(|byte| byte.is_ascii_digit()) { WIDTH_MAX } else { 0 };
-        let each = largest[row].saturating_mul(SHOWN).saturating_add(width);
+        let each = largest[row].saturating_mul(NUMBER_TEXT_FACTOR).saturating_add(width);
         signs.saturating_mul(each).saturating_add(format.len() as u64)
     }))
 }
@@ -120,14 +122,14 @@ pub(crate) fn replaced(call: &Call<'_>) -> Result<u64> {
         return Ok(0);
     };
     let (texts, olds, news) = (texts.texts()?, olds.texts()?, news.texts()?);
-    let fair = SLICE_BYTES / call.rows.max(1) as u64;
+    let row_share = SLICE_BYTES / call.rows.max(1) as u64;
     Ok(sum(call.rows, |row| {
         let text = texts.of_row(row).unwrap_or_default();
         let old = olds.of_row(row).unwrap_or_default();
         let new = news.of_row(row).unwrap_or_default().len() as u64;
         // An empty text is found between all characters.
         let most = (text.len() / old.len().max(1) + 1) as u64;
-        let is_small = most.saturating_mul(new) <= fair;
+        let is_small = most.saturating_mul(new) <= row_share;
         let times =
             if is_small || old.is_empty() { most } else { text.matches(old).count() as u64 };
         times.saturating_mul(new).saturating_add(text.len() as u64)
@@ -144,7 +146,7 @@ pub(crate) fn replaced_by_pattern(call: &Call<'_>) -> Result<u64> {
     let is_text = |arg: &Argument<'_>| arg.value.data_type().is_string();
     let has_start = call.arg(3).is_some_and(|arg| !is_text(&arg));
     let flags = call.arg(if has_start { 5 } else { 3 }).map(Argument::texts).transpose()?;
-    let fair = SLICE_BYTES / call.rows.max(1) as u64;
+    let row_share = SLICE_BYTES / call.rows.max(1) as u64;
     let mut known: Option<((&str, &str), Regex)> = None;
     let mut all = 0_u64;
     for row in 0..call.rows {
@@ -161,24 +163,23 @@ pub(crate) fn replaced_by_pattern(call: &Call<'_>) -> Result<u64> {
         let new = new.len() as u64;
         let is_all = has_start || flags.contains('g');
         let mut count = if is_all { text.len() as u64 + 1 } else { 1 };
-        if fair < count.saturating_mul(new) && 1 < count {
+        if row_share < count.saturating_mul(new) && 1 < count {
             let key = (pattern, flags);
             if known.as_ref().is_none_or(|(known, _)| *known != key) {
-                // The function reports a pattern that is none.
+                // The function itself reports an invalid pattern.
                 let Some(regex) = regex_of(pattern, flags) else { continue };
                 known = Some((key, regex));
             }
             let regex = &known.as_ref().expect("set above").1;
-            count = matches(regex, text)?;
+            count = count_matches(regex, text)?;
         }
         all = all.saturating_add(kept).saturating_add(count.saturating_mul(new));
     }
     Ok(all)
 }
 
-/// Counts the matches of a pattern, checking for cancellation: a match may take as long as the text
-/// is.
-fn matches(regex: &Regex, text: &str) -> Result<u64> {
+/// Counts the matches of a pattern, checking for cancellation.
+fn count_matches(regex: &Regex, text: &str) -> Result<u64> {
     let mut count = 0_usize;
     for _ in regex.find_iter(text) {
         count += 1;
@@ -250,15 +251,15 @@ pub(crate) fn joined_elements(call: &Call<'_>) -> Result<u64> {
         // Nested lists are flattened, too.
         let elements = lists[row] / VALUE_BYTES + 1;
         let between = elements.saturating_mul(separators[row].saturating_add(nulls[row]));
-        between.saturating_add(lists[row].saturating_mul(SHOWN))
+        between.saturating_add(lists[row].saturating_mul(NUMBER_TEXT_FACTOR))
     }))
 }
 
-/// Bounds a cast of a list, a map or a struct to another type, perhaps text.
+/// Bounds a cast of a list, a map or a struct to another type, which may be text.
 pub(crate) fn written(call: &Call<'_>) -> Result<u64> {
     let Some(values) = call.arg(0) else { return Ok(0) };
     let names = name_bytes(&values.value.data_type());
-    Ok(values.bytes().saturating_mul(WRITTEN + names / VALUE_BYTES))
+    Ok(values.bytes().saturating_mul(NESTED_TEXT_FACTOR + names / VALUE_BYTES))
 }
 
 /// Returns the bytes of the names in the text of a struct.
@@ -300,7 +301,7 @@ pub(crate) fn replaced_elements(call: &Call<'_>) -> Result<u64> {
     Ok(grown.saturating_add(call.bytes()))
 }
 
-/// Bounds the numbers, or times, from one to another.
+/// Bounds `generate_series(start, end, step)` and `range`, of numbers or times.
 pub(crate) fn steps(call: &Call<'_>) -> Result<u64> {
     let Some(first) = call.arg(0) else { return Ok(0) };
     let Some(end) = call.arg(1) else {
@@ -309,7 +310,7 @@ pub(crate) fn steps(call: &Call<'_>) -> Result<u64> {
         return Ok(sum(call.rows, |row| times(ends[row]).saturating_mul(VALUE_BYTES)));
     };
     const NANOS_PER_DAY: i64 = 86_400_000_000_000;
-    // Times far from 1970 have no nanoseconds.
+    // Nanoseconds cannot count times far from 1970.
     let is_fine = |arg: &Argument<'_>| {
         matches!(arg.value.data_type(), DataType::Timestamp(TimeUnit::Nanosecond, _))
     };
@@ -327,7 +328,7 @@ pub(crate) fn steps(call: &Call<'_>) -> Result<u64> {
             let steps = step.cast_to(&DataType::Interval(IntervalUnit::MonthDayNano))?;
             let steps = steps.as_primitive::<IntervalMonthDayNanoType>();
             let nanos = |row| {
-                let at = step.place(row);
+                let at = step.value_idx(row);
                 let by = steps.is_valid(at).then(|| steps.value(at))?;
                 let days = i64::from(by.months) * 28 + i64::from(by.days);
                 let of_day = by.nanoseconds / worth * worth;
@@ -340,7 +341,7 @@ pub(crate) fn steps(call: &Call<'_>) -> Result<u64> {
     let count = |row: usize| -> Option<u64> {
         let distance = (i128::from(ends[row]?) - i128::from(starts[row]?)) * i128::from(worth);
         let width = i128::from(widths[row]?);
-        // There are none if the step has the other sign.
+        // A step away from the end makes no values.
         let count = distance.checked_div(width).filter(|_| (distance < 0) == (width < 0))?;
         Some(u64::try_from(count).unwrap_or(u64::MAX).saturating_add(1))
     };

@@ -29,7 +29,7 @@ use super::super::matching::{is_linear, is_regex, like, regex};
 use super::super::text_concat::{operands, text_concat};
 use super::super::value_cast::{OnFailure, ValueCast};
 use super::bounded;
-use super::broadcast::{broadcast, is_broadcast};
+use super::broadcast::{broadcast, needs_broadcast};
 use super::regex::check_pattern;
 use super::windows::{Width, checked};
 use crate::operators::windows::is_wide;
@@ -126,7 +126,7 @@ impl Columns {
 
     /// Charges an expression that is one value for all rows.
     fn broadcast(&self, expr: Expr) -> Result<Transformed<Expr>> {
-        if !is_broadcast(&expr) || !self.type_of(&expr).is_some_and(|ty| is_wide(&ty)) {
+        if !needs_broadcast(&expr) || !self.type_of(&expr).is_some_and(|ty| is_wide(&ty)) {
             return Ok(Transformed::no(expr));
         }
         Ok(Transformed::yes(broadcast(expr)))

@@ -4,7 +4,7 @@
 //!   has exactly one character there. A text that is longer than its pattern, or shorter, is read
 //!   as far as both go, as in PostgreSQL.
 
-use PatternProblem::{Conflict, Form, NotInCalendar, NotRead};
+use PatternProblem::{Conflict, Form, FormatOnly, NotInCalendar};
 use tidegate_model::time::{CivilDate, days_in_month};
 
 use super::keywords::{DAYS, JULIAN_OF_1970, Keyword, MONTHS, ROMAN};
@@ -258,7 +258,7 @@ impl ParsedFields {
                 let month = 12 - name(field, &ROMAN, rest)?;
                 set(&mut self.month, month, field)
             }
-            _ => Err(NotRead { field: field.text }),
+            _ => Err(FormatOnly { field: field.text }),
         }
     }
 
@@ -286,7 +286,7 @@ impl ParsedFields {
                 let (hours, _) = integer(field, most, slurps, rest)?;
                 set(&mut self.zone_hours, hours, field)
             }
-            _ => Err(NotRead { field: field.text }),
+            _ => Err(FormatOnly { field: field.text }),
         }
     }
 

@@ -187,29 +187,29 @@ pub(crate) fn reset(cursor: &mut Cursor<'_>) -> Result<Statement> {
 /// The maximal length of a CANCEL QUERY; in practice it is far shorter.
 const CANCEL_BYTES_MAX: usize = 256;
 
-/// Returns true if this is CANCEL QUERY, by its first word. It runs without waiting for anything,
-/// so that it need not wait for the statements among which is the one that it ends.
+/// Returns true if the first word of a statement is that of CANCEL QUERY. Such a statement runs
+/// without admission: otherwise it could wait for the very statement that it cancels.
 #[must_use]
 pub fn is_cancel(sql: &str) -> bool {
     let word = sql.trim_start().get(..6);
     sql.len() <= CANCEL_BYTES_MAX && word.is_some_and(|word| word.eq_ignore_ascii_case("CANCEL"))
 }
 
-/// Returns true if this is COPY, by its first word. Its job continues after the statement returns.
+/// Returns true if the first word of a statement is COPY, whose job may outlast the statement.
 #[must_use]
 pub fn is_copy(sql: &str) -> bool {
-    let word = without_comments(sql).get(..4);
+    let word = without_leading_comments(sql).get(..4);
     word.is_some_and(|word| word.eq_ignore_ascii_case("COPY"))
 }
 
-/// Returns a statement from its first word on.
-fn without_comments(sql: &str) -> &str {
+/// Returns a statement without the comments before its first word.
+fn without_leading_comments(sql: &str) -> &str {
     let mut rest = sql.trim_start();
     loop {
         let after = if let Some(line) = rest.strip_prefix("--") {
             line.find('\n').map(|end| &line[end..])
         } else if let Some(block) = rest.strip_prefix("/*") {
-            after_block(block)
+            after_block_comment(block)
         } else {
             return rest;
         };
@@ -220,8 +220,8 @@ fn without_comments(sql: &str) -> &str {
     }
 }
 
-/// Returns the text behind a comment that has begun; comments nest.
-fn after_block(text: &str) -> Option<&str> {
+/// Returns the text behind a block comment, given that behind its opening; comments nest.
+fn after_block_comment(text: &str) -> Option<&str> {
     let mut depth = 1;
     let mut at = 0;
     while let Some(found) = text[at..].find(['/', '*']) {

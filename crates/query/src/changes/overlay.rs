@@ -1,4 +1,4 @@
-//! The session's view of a table: a snapshot that includes the session's uncommitted changes.
+//! A table as its session sees it: a snapshot that includes the session's uncommitted changes.
 //!
 //! - A statement sees what was committed before it began, and all changes of its session before it.
 //! - Rows are encoded once, unless other sessions have added symbols in the meantime.
@@ -19,11 +19,11 @@ use crate::error::Result;
 
 /// The number of cached snapshots: a statement may read a table with and without its memtable, and
 /// be planned twice.
-const OVERLAYS: usize = 4;
+const OVERLAYS_MAX: usize = 4;
 
 /// The cached state for reading the changes of a table.
 #[derive(Debug, Default)]
-pub(super) struct View {
+pub(super) struct OverlayCache {
     generation: u64,
     /// The table's symbols when this generation began.
     base: SymbolTables,
@@ -41,7 +41,9 @@ struct Overlay {
     /// The session's sorted runs.
     runs: Vec<Arc<SegmentRun>>,
     snapshot: Arc<Snapshot>,
+    /// Rows that later rows of the session replace, by the position of their run in `runs`.
     doubled: BTreeMap<usize, Vec<u64>>,
+    /// Committed rows that rows of the session replace.
     replaced: Vec<SegmentDeletes>,
 }
 
@@ -69,48 +71,52 @@ impl Changes {
 }
 
 impl TableChanges {
-    fn view(&self) -> MutexGuard<'_, View> {
+    fn cache(&self) -> MutexGuard<'_, OverlayCache> {
         // The state is rebuilt from the changes, so a panic leaves nothing inconsistent.
-        self.view.lock().unwrap_or_else(PoisonError::into_inner)
+        self.cache.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn overlay(&self, committed: &Arc<Snapshot>) -> Result<Arc<Overlay>> {
-        let mut view = self.view();
-        let is_it = |known: &&Arc<Overlay>| {
+        let mut cache = self.cache();
+        let is_same = |known: &&Arc<Overlay>| {
             known.stamp == self.stamp && Arc::ptr_eq(&known.committed, committed)
         };
-        if let Some(known) = view.overlays.iter().find(is_it) {
+        if let Some(known) = cache.overlays.iter().find(is_same) {
             return Ok(Arc::clone(known));
         }
         let version = committed.schema.version();
         if self.found_in.is_some_and(|found| found != version) {
             return Err(StorageError::RowsChanged { table: self.name.clone() }.into());
         }
-        let runs = self.encode(&mut view, committed)?;
-        let rows = PrivateRows { runs: &runs, symbols: &view.symbols, deleted: &self.gone };
+        let runs = self.encode(&mut cache, committed)?;
+        let rows = PrivateRows { runs: &runs, symbols: &cache.symbols, deleted: &self.deleted };
         let PrivateSnapshot { snapshot, doubled, replaced } = committed.with_private(rows)?;
         let (stamp, committed, snapshot) = (self.stamp, Arc::clone(committed), Arc::new(snapshot));
         let overlay = Overlay { stamp, committed, runs, snapshot, doubled, replaced };
         let overlay = Arc::new(overlay);
-        if OVERLAYS <= view.overlays.len() {
-            view.overlays.pop_front();
+        if OVERLAYS_MAX <= cache.overlays.len() {
+            cache.overlays.pop_front();
         }
-        view.overlays.push_back(Arc::clone(&overlay));
+        cache.overlays.push_back(Arc::clone(&overlay));
         Ok(overlay)
     }
 
     /// The session's rows as sorted runs for a snapshot.
-    fn encode(&self, view: &mut View, committed: &Snapshot) -> Result<Vec<Arc<SegmentRun>>> {
-        let has_others = !view.base.is_as_long_as(&committed.symbols);
-        let has_own = !view.symbols.is_as_long_as(&view.base);
+    fn encode(
+        &self,
+        cache: &mut OverlayCache,
+        committed: &Snapshot,
+    ) -> Result<Vec<Arc<SegmentRun>>> {
+        let has_others = !cache.base.is_as_long_as(&committed.symbols);
+        let has_own = !cache.symbols.is_as_long_as(&cache.base);
         if has_others || !has_own {
-            if has_others && has_own || view.generation == 0 {
-                view.generation = next_number() + 1;
+            if has_others && has_own || cache.generation == 0 {
+                cache.generation = next_number() + 1;
             }
-            view.base = committed.symbols.clone();
-            view.symbols = committed.symbols.clone();
+            cache.base = committed.symbols.clone();
+            cache.symbols = committed.symbols.clone();
         }
-        let View { symbols, generation, .. } = view;
+        let OverlayCache { symbols, generation, .. } = cache;
         let mut runs = Vec::new();
         for batch in &self.batches {
             runs.extend(batch.runs(self.id, symbols, *generation, &self.account)?);
@@ -147,8 +153,8 @@ impl TableChanges {
     }
 
     fn overlay_of(&self, seen: &Arc<Snapshot>) -> Option<Arc<Overlay>> {
-        let view = self.view();
-        let is_it = |known: &&Arc<Overlay>| Arc::ptr_eq(&known.snapshot, seen);
-        view.overlays.iter().find(is_it).map(Arc::clone)
+        let cache = self.cache();
+        let is_same = |known: &&Arc<Overlay>| Arc::ptr_eq(&known.snapshot, seen);
+        cache.overlays.iter().find(is_same).map(Arc::clone)
     }
 }
