@@ -1,8 +1,8 @@
-//! The interface through which COPY reads and writes files: the engine says what to copy, and a
-//! program around it implements `BulkIo`.
+//! The interface through which COPY reads and writes files: the engine calls `BulkIo`, and the
+//! program that contains the engine implements it.
 //!
-//! - Once a job is detached, it runs to its end without the statement that started it; until then,
-//!   dropping it cancels it.
+//! - A detached job runs to its end without the statement that started it; dropping a job that is
+//!   not detached cancels the job.
 //! - A sink that is dropped before it is finished leaves the table unchanged.
 //!
 //! Not here: parsing COPY (`parse`), and the implementation (`server`, over `ingest`).
@@ -28,7 +28,7 @@ pub trait BulkIo: fmt::Debug + Send + Sync {
     /// Starts to import files, or queues the job.
     async fn import(&self, import: BulkImport, session: &Session) -> BulkResult<Box<dyn BulkJob>>;
 
-    /// Starts to import bytes that the caller hands over; waits while other jobs are before it.
+    /// Starts to import bytes that the caller passes; waits for its turn among the jobs.
     /// With a `buffer`, the rows go there, and nothing is committed.
     async fn import_bytes(
         &self,
@@ -54,8 +54,7 @@ pub trait BulkIo: fmt::Debug + Send + Sync {
     /// The files that can be imported.
     fn files(&self) -> BulkResult<Vec<BulkFile>>;
 
-    /// True if jobs cannot outlive the statement, because the program ends with it: then every COPY
-    /// waits.
+    /// Returns true if the program ends with the statement, so that COPY must wait for its job.
     fn ends_with_its_statement(&self) -> bool;
 }
 

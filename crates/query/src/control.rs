@@ -7,9 +7,8 @@
 //! - control-2. A wait for rows, or for a plan, ends with the timeout or a cancel (`rows`). A
 //!   client on a thread outside the statement sees the end at once, whatever the statement's
 //!   threads do (`CancelHandle::ended`).
-//! - control-3. Time in which rows wait for the client is not counted: a slow reader does not make
-//!   a slow statement. Our own writers are not readers: an INSERT that is slow to write is a slow
-//!   statement.
+//! - control-3. Time in which rows wait for the client is not counted: a client that reads
+//!   slowly causes no timeout. The time in which an INSERT writes its rows is counted.
 //! - control-4. However long a statement works, other tasks on its threads run after milliseconds
 //!   and one step of an operator (`cancel_check`). A step can last seconds: a server gives each
 //!   statement threads of its own, so that only tasks of the same statement wait for it.

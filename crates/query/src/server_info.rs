@@ -1,7 +1,7 @@
-//! The interface through which a program that runs an engine shows its own state to statements: a
-//! server its configuration and its connections, for example.
+//! The interface through which statements show the state of the program that runs the engine, such
+//! as the configuration and the connections of a server.
 //!
-//! The engine calls it when a statement asks for that state, and does not know the implementation.
+//! The program implements it, and the engine calls it when a statement asks for that state.
 
 use std::fmt;
 

@@ -7,10 +7,10 @@
 //! - auth-3. From the fifth failure on, an address waits longer for the answer with each failure;
 //!   other addresses do not wait (`failures`).
 //! - auth-4. The file of users is checked for changes at each login, and every `CHECK_INTERVAL`. A
-//!   damaged file changes nothing: the users read before stay valid.
+//!   damaged file changes nothing: the users that were read before it stay valid.
 //! - auth-5. A login is valid as long as its user is unchanged since then. It ends when the user is
 //!   removed or gets another password or role, also while the login is still in progress.
-//! - auth-6. A role comes from the user, and is never made up: without a user there is no login.
+//! - auth-6. A role is always that of a user: without a user there is no login.
 //!   `trust`, which asks for no password, needs the name of a user too.
 //!
 //! Passwords are compared byte by byte, without the normal forms of RFC 4013: a password with

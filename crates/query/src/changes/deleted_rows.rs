@@ -1,7 +1,7 @@
 //! The rows that UPDATE and DELETE delete, by segment.
 //!
-//! - A row is deleted once, however often it is found: an UPDATE with a join may find it several
-//!   times, and takes the first.
+//! - A row is deleted once, however often it is found: an UPDATE with a join may find a row several
+//!   times, and uses the first match.
 
 use std::collections::BTreeMap;
 

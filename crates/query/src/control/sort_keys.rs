@@ -1,4 +1,4 @@
-//! Sort keys that check that the statement may continue.
+//! Cancel checks within sorts: sort keys whose evaluation ends with the statement.
 //!
 //! - sort_keys-1. A sort evaluates its keys for each run of rows that it sorts, and its merge for
 //!   each batch of a run: so it ends within one of them (`cancel_check_expr`), and not when all
@@ -18,7 +18,7 @@ use datafusion::physical_plan::sorts::sort::SortExec;
 use super::cancel_check_expr::CancelCheckExpr;
 use crate::cancel::CancelState;
 
-/// The operator; if it sorts all rows, with keys that check (sort_keys-1).
+/// Returns the operator, with cancel checks in its keys if it sorts all rows (sort_keys-1).
 pub(super) fn with_checked_keys(
     plan: Arc<dyn ExecutionPlan>,
     stop: &Arc<CancelState>,

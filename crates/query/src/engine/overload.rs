@@ -1,4 +1,4 @@
-//! The cancel of statements when the process has too little memory or disk space.
+//! Cancellation of statements when the process has too little memory or disk space.
 //!
 //! Not here: monitoring both, which the server does.
 
@@ -33,7 +33,7 @@ impl Engine {
         }
     }
 
-    /// True if queries have spilled files on the disk.
+    /// Returns true if queries have spilled files on the disk.
     #[must_use]
     pub fn has_spilled(&self) -> bool {
         0 < self.system.spill.bytes().0

@@ -1,4 +1,4 @@
-//! The tasks of a scan.
+//! The tasks of a scan: parts of its rows that threads read independently.
 //!
 //! - The rows of all tasks are the selected rows, each once; in the order of the tasks they are in
 //!   the order of the table, unless the scan has any order.
@@ -51,7 +51,7 @@ pub(crate) struct FrameRows {
     pub(crate) rows: Range<usize>,
 }
 
-/// The bytes of a value of the column of row ids in an array.
+/// The bytes of a row id in an array.
 pub(crate) const ROW_ID_BYTES: usize = 8;
 
 /// Returns the approximate bytes of a value in an array.

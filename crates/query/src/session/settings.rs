@@ -1,7 +1,7 @@
 //! Settings, which `SET` changes and `SHOW` shows.
 //!
-//! - A setting that is accepted has its effect, or needs none here: those of the list `QUIET` are
-//!   sent by clients of PostgreSQL to every server.
+//! - An accepted setting has an effect, unless it is in the list `QUIET`: clients of PostgreSQL
+//!   send those settings to every server, and they need no effect here.
 //! - settings-1. Values are stored as they are shown.
 //! - settings-2. The settings of a session are bounded: `limits::SESSION_SETTINGS` of
 //!   `limits::SETTING_BYTES`, and `limits::SESSION_SETTING_BYTES` in all.

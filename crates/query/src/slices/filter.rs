@@ -1,8 +1,9 @@
-//! Filters of wide rows: they return gathered rows before these take much memory.
+//! Filters of wide rows, which return the rows that they keep before these take much memory.
 //!
-//! - filter-1. A filter gathers the rows that are left until they are as many as a batch has, and
-//!   charges nothing for them: 8,192 texts of a megabyte. So it gets its input in parts of
-//!   `SLICE_BYTES`, as if each was its whole input, and returns the rows that are left of it.
+//! - filter-1. DataFusion's filter collects the rows that it keeps until they fill a batch, and
+//!   charges no memory for them, even if they are 8,192 texts of a megabyte. So it gets its input
+//!   in parts of `SLICE_BYTES`, each as if it was the whole input, and returns the kept rows of
+//!   each part.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -23,7 +24,7 @@ use tidegate_model::limits::SLICE_BYTES;
 use crate::operators::unary::{Unary, unary};
 use crate::value_bytes::bytes_of_rows;
 
-/// The beginning is the name of cancel checks, which are not shown.
+/// The name begins with that of cancel checks, so that EXPLAIN ANALYZE leaves the operator out.
 const NAME: &str = "CancelCheckExec (filter)";
 
 /// The operator, which gets its input in parts if it is a filter of wide rows (filter-1).
@@ -40,7 +41,7 @@ pub(super) fn parted(plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPl
     Ok(unary(filter, PartsExec { inputs, fetch }))
 }
 
-/// The inputs of the filter's streams, by their numbers.
+/// The inputs of the filter's streams, by the number of the stream.
 #[derive(Default)]
 struct Inputs(Mutex<HashMap<usize, Shared>>);
 

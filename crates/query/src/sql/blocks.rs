@@ -59,8 +59,8 @@ pub(crate) fn item_expr(item: &SelectItem) -> Option<&Expr> {
     }
 }
 
-/// Returns the grouping keys of an item: itself if there is a column and no aggregate in it, and
-/// else the columns outside of its aggregates.
+/// Returns the grouping keys of an item of SELECT: the item itself if it has a column and no
+/// aggregate, otherwise the columns outside of its aggregates.
 pub(crate) fn keys_of(expr: &Expr, is_aggregate: &dyn Fn(&str) -> bool) -> Vec<Expr> {
     let mut finder = Finder { is_aggregate, inside: 0, queries: 0, columns: Vec::new() };
     // The visitor never breaks off.

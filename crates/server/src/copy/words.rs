@@ -1,5 +1,5 @@
-//! Translation of option names in messages: messages of an import name options of the command line,
-//! in whose place come those of COPY or `/imp`.
+//! Translation of option names in messages of an import: names of the command line are replaced by
+//! those of COPY or `/imp`.
 
 /// Command-line options and those of COPY. A longer option stands before its own prefixes.
 const OF_COPY: [(&str, &str); 17] = [
