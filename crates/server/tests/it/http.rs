@@ -8,3 +8,4 @@ mod refusals;
 mod access;
 mod lines;
 mod files;
+mod formats;
