@@ -318,3 +318,185 @@ fn rows_of_a_transaction_wait_for_its_end() {
         "#,
     );
 }
+
+#[test]
+fn rows_in_the_binary_format_are_checked() {
+    converse(
+        &[],
+        r#"
+        ## the length of a row is not the number of columns
+        > Query CREATE TABLE t (n INT, s VARCHAR, d DOUBLE)
+        < done CREATE TABLE
+        < ready I
+        > Query COPY t FROM STDIN WITH (FORMAT binary)
+        < copy in 1 3
+        > CopyData PGCOPY\n\xff\x0d\n\0\0\0\0\0\0\0\0\0
+        > CopyData \0\x02\0\0\0\x04\0\0\0\x06\xff\xff\xff\xff\xff\xff
+        > CopyDone
+        < error 22P04 row field count is 2, expected 3 [COPY, row 1]
+        < ready I
+        ## a value of the wrong length
+        > Query COPY t FROM STDIN WITH (FORMAT binary)
+        < copy in 1 3
+        > CopyData PGCOPY\n\xff\x0d\n\0\0\0\0\0\0\0\0\0
+        > CopyData \0\x03\0\0\0\x02\0\x06\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff
+        > CopyDone
+        < error 22P03 incorrect binary data format [COPY, row 1, column n]
+        < ready I
+        ## the second row is bad
+        > Query COPY t FROM STDIN WITH (FORMAT binary)
+        < copy in 1 3
+        > CopyData PGCOPY\n\xff\x0d\n\0\0\0\0\0\0\0\0\0
+        > CopyData \0\x03\0\0\0\x04\0\0\0\x06\xff\xff\xff\xff\xff\xff\xff\xff
+        > CopyData \0\x03\0\0\0\x04\0\0\0\x07\0\0\0\x01\xff\xff\xff\xff\xff\xff\xff
+        > CopyDone
+        < error 22021 invalid byte sequence for encoding "UTF8" [COPY, row 2, column s]
+        < ready I
+        ## it ends in the middle of a row
+        > Query COPY t FROM STDIN WITH (FORMAT binary)
+        < copy in 1 3
+        > CopyData PGCOPY\n\xff\x0d\n\0\0\0\0\0\0\0\0\0
+        > CopyData \0\x03\0\0\0\x04\0\0
+        > CopyDone
+        < error 22P04 the data ends in the middle of a row [COPY, row 1, column n]
+        < ready I
+        ## there is no trailer
+        > Query COPY t FROM STDIN WITH (FORMAT binary)
+        < copy in 1 3
+        > CopyData PGCOPY\n\xff\x0d\n\0\0\0\0\0\0\0\0\0
+        > CopyDone
+        < done COPY 0
+        < ready I
+        ## bytes behind the trailer
+        > Query COPY t FROM STDIN WITH (FORMAT binary)
+        < copy in 1 3
+        > CopyData PGCOPY\n\xff\x0d\n\0\0\0\0\0\0\0\0\0\xff\xffmore
+        > CopyDone
+        < error 22P04 bytes follow the last row [COPY, row 0]
+        < ready I
+        ## an unknown critical flag
+        > Query COPY t FROM STDIN WITH (FORMAT binary)
+        < copy in 1 3
+        > CopyData PGCOPY\n\xff\x0d\n\0\0\x01\0\0\0\0\0\0\xff\xff
+        > CopyDone
+        < error 22P04 the header has unknown flags 0x00010000 [COPY, row 0]
+        < ready I
+        ## old rows with oids
+        > Query COPY t FROM STDIN WITH (FORMAT binary)
+        < copy in 1 3
+        > CopyData PGCOPY\n\xff\x0d\n\0\0\x01\0\0\0\0\0\0\0\xff\xff
+        > CopyDone
+        < error 22P04 the header has unknown flags 0x00010000 [COPY, row 0]
+        < ready I
+        ## an extension of the header is passed over
+        > Query COPY t FROM STDIN WITH (FORMAT binary)
+        < copy in 1 3
+        > CopyData PGCOPY\n\xff\x0d\n\0\0\0\0\0\0\0\0\x03abc
+        > CopyData \0\x03\0\0\0\x04\0\0\0\x08\0\0\0\x01z\0\0\0\x08\x3f\xf8\0\0\0\0\0\0\xff\xff
+        > CopyDone
+        < done COPY 1
+        < ready I
+        ## a length below that of NULL
+        > Query COPY t FROM STDIN WITH (FORMAT binary)
+        < copy in 1 3
+        > CopyData PGCOPY\n\xff\x0d\n\0\0\0\0\0\0\0\0\0
+        > CopyData \0\x03\xff\xff\xff\xfe\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff
+        > CopyDone
+        < error 22P04 a field has the invalid length -2: it must be from -1 to 67108864...
+        < ready I
+        ## only the row of the good one is there
+        > Query SELECT n, s, d FROM t
+        < columns n:23 s:1043 d:701
+        < row 8|z|1.5
+        < done SELECT 1
+        < ready I
+        "#,
+    );
+}
+
+#[test]
+fn a_copy_is_one_of_the_statements_and_messages_around_it() {
+    converse(
+        &[],
+        r#"
+        ## Sync and Flush within a COPY are passed over
+        > Query CREATE TABLE t (n INT)
+        < done CREATE TABLE
+        < ready I
+        > Query COPY t (n) FROM STDIN
+        < copy in 0 1
+        > CopyData 20\n
+        > Sync
+        > Flush
+        > CopyData 21\n
+        > CopyDone
+        < done COPY 2
+        < ready I
+        ## behind the end mark
+        > Query COPY t (n) FROM STDIN
+        < copy in 0 1
+        > CopyData 22\n\\.\n
+        > CopyDone
+        < done COPY 1
+        < ready I
+        ## a COPY between other statements
+        > Query SELECT 1 AS a; COPY t (n) FROM STDIN; SELECT 2 AS b
+        < columns a:20
+        < row 1
+        < done SELECT 1
+        < copy in 0 1
+        > CopyData 30\n
+        > CopyDone
+        < done COPY 1
+        < columns b:20
+        < row 2
+        < done SELECT 1
+        < ready I
+        > Query COPY t (n) FROM STDIN; COPY t (n) FROM STDIN
+        < copy in 0 1
+        > CopyData 31\n
+        > CopyDone
+        < done COPY 1
+        < copy in 0 1
+        > CopyData 32\n
+        > CopyDone
+        < done COPY 1
+        < ready I
+        ## an error in a COPY ends the message
+        > Query COPY t (n) FROM STDIN; SELECT 2 AS b
+        < copy in 0 1
+        > CopyData x\n
+        > CopyDone
+        < error 22P02 STDIN, line 1 (byte 0), column `n`: not a number: `"x"`
+        < ready I
+        > Query SELECT n FROM t WHERE n >= 20 ORDER BY n
+        < columns n:23
+        < row 20
+        < row 21
+        < row 22
+        < row 30
+        < row 31
+        < row 32
+        < done SELECT 6
+        < ready I
+        ## the end of a COPY with an error in a pipeline
+        > Parse - [] COPY t (n) FROM STDIN
+        > Bind - - [] [] []
+        > Execute - 0
+        > CopyData x\n
+        > CopyDone
+        > Parse - [] SELECT 1 AS a
+        > Sync
+        < parsed
+        < bound
+        < copy in 0 1
+        < error 22P02 STDIN, line 1 (byte 0), column `n`: not a number: `"x"`
+        < ready I
+        > Query SELECT 3 AS c
+        < columns c:20
+        < row 3
+        < done SELECT 1
+        < ready I
+        "#,
+    );
+}

@@ -629,3 +629,97 @@ fn a_changed_table_ends_the_plans_of_its_statements() {
         "#,
     );
 }
+
+#[test]
+fn each_parameter_has_its_format() {
+    converse(
+        &[],
+        r#"
+        ## one for each
+        > Parse s [23 23 25] SELECT $1 AS a, $2 AS b, $3 AS c
+        > Bind - s [1 0 1] [\0\0\0\x07|8|x] []
+        > Execute - 0
+        > Sync
+        < parsed
+        < bound
+        < row 7|8|x
+        < done SELECT 1
+        < ready I
+        ## one for all
+        > Parse s [23 23] SELECT $1 AS a, $2 AS b
+        > Bind - s [1] [\0\0\0\x07|\0\0\0\x08] []
+        > Execute - 0
+        > Sync
+        < parsed
+        < bound
+        < row 7|8
+        < done SELECT 1
+        < ready I
+        "#,
+    );
+}
+
+#[test]
+fn flush_sends_the_answers_so_far() {
+    converse(
+        &[],
+        r#"
+        ## after each message
+        > Parse s [] SELECT 1 AS a
+        > Flush
+        < parsed
+        > Describe S s
+        > Flush
+        < parameters
+        < columns a:20
+        > Bind p s [] [] []
+        > Flush
+        < bound
+        > Execute p 0
+        > Flush
+        < row 1
+        < done SELECT 1
+        > Sync
+        < ready I
+        "#,
+    );
+}
+
+#[test]
+fn a_portal_lives_through_sync_within_a_transaction() {
+    converse(
+        &[],
+        r#"
+        ## in parts
+        > Query BEGIN
+        < done BEGIN
+        < ready T
+        > Parse s [] SELECT x FROM long_sequence(3)
+        > Bind p s [] [] []
+        > Execute p 1
+        > Sync
+        < parsed
+        < bound
+        < row 1
+        < suspended
+        < ready T
+        > Execute p 1
+        > Sync
+        < row 2
+        < suspended
+        < ready T
+        > Execute p 0
+        > Sync
+        < row 3
+        < done SELECT 1
+        < ready T
+        > Execute p 0
+        > Sync
+        < done SELECT 0
+        < ready T
+        > Query ROLLBACK
+        < done ROLLBACK
+        < ready I
+        "#,
+    );
+}
