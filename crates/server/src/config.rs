@@ -680,4 +680,27 @@ mod tests {
              of a request are one record of the log",
         );
     }
+
+    #[test]
+    fn a_bad_value_is_answered_with_those_that_its_key_takes() {
+        for (key, values, expected) in [
+            ("pg.max_connections", &["-1", "x", "1.5", ""][..], "a whole number"),
+            ("http.exec_max_rows", &["-1", "x"], "a whole number"),
+            ("pg.max_message", &["1XB", "x"], "a size such as 512MiB or 2GiB"),
+            ("pg.max_message", &["1", "2GiB"], "a size from 1KiB to 1GiB"),
+            ("pg.idle_timeout", &["x", "-1s"], "a time such as 500ms, 5s, 2m, 1h or 3d"),
+            ("query.timeout", &["x", "-1s"], "a time such as 500ms, 5s, 2m, 1h or 3d"),
+            ("pg.auth_methods", &["", "x"], "a list of scram-sha-256, password and trust"),
+            ("http.auth", &["x", ""], "auto, required or off"),
+            ("ilp.http.enabled", &["maybe", "2"], "true or false"),
+            ("auth.readonly_enabled", &["maybe", "2"], "true or false"),
+        ] {
+            for value in values {
+                let expected = format!(
+                    "the configuration key `{key}` cannot be `{value}`: expected {expected}"
+                );
+                check_refused(key, value, &expected);
+            }
+        }
+    }
 }
