@@ -4,6 +4,7 @@
 //! they are a twentieth of the program. The linker of this target is the one that comes with Rust,
 //! which knows the option; others may not.
 
+#[expect(clippy::disallowed_methods, reason = "Cargo tells the target in the environment")]
 fn main() {
     println!("cargo:rerun-if-changed=build.rs");
     let target = std::env::var("TARGET").unwrap_or_default();
