@@ -27,6 +27,8 @@ const WIDE_ROWS: usize = 64;
 /// Rows of a batch from which an operator is not given a smaller batch size: it would be slower for
 /// nothing.
 const MANY_ROWS: u64 = 4_096;
+/// The copies of wide rows that an operator has in memory.
+const COPIES: u64 = 4;
 
 /// The operator, which gathers few rows if it divides wide ones (repartition-1).
 pub(super) fn narrow(plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
@@ -46,10 +48,14 @@ pub(crate) fn has_wide_columns(schema: &Schema) -> bool {
 }
 
 /// Returns the number of rows of so many bytes that an operator may gather; `None` if that is what
-/// a batch has, or not much less.
+/// a batch has, or not much less. Several copies of them are in memory at a time: a file that is
+/// read has them as bytes and as values.
 pub(crate) fn few_rows_of(row_bytes: u64) -> Option<usize> {
-    let rows = (SLICE_BYTES / row_bytes.max(1)).max(1);
-    usize::try_from(rows).ok().filter(|_| rows < MANY_ROWS)
+    let row_bytes = row_bytes.max(1);
+    if MANY_ROWS <= SLICE_BYTES / row_bytes {
+        return None;
+    }
+    usize::try_from(SLICE_BYTES / COPIES / row_bytes).ok().map(|rows| rows.max(1))
 }
 
 /// The operator with a batch size of at most so many rows, above inputs with the usual one.
