@@ -65,6 +65,28 @@ impl<V, B> Keeping<'_, V, B> {
     }
 }
 
+/// Calls a macro with all methods of visitors.
+macro_rules! with_methods {
+    ($macro:ident) => {
+        $macro! {
+            pre_visit_query(Query),
+            post_visit_query(Query),
+            pre_visit_select(Select),
+            post_visit_select(Select),
+            pre_visit_relation(ObjectName),
+            post_visit_relation(ObjectName),
+            pre_visit_table_factor(TableFactor),
+            post_visit_table_factor(TableFactor),
+            pre_visit_expr(Expr),
+            post_visit_expr(Expr),
+            pre_visit_statement(Statement),
+            post_visit_statement(Statement),
+            pre_visit_value(ValueWithSpan),
+            post_visit_value(ValueWithSpan),
+        }
+    };
+}
+
 /// Passes on all methods of a visitor.
 macro_rules! pass_on {
     ($($method:ident($node:ty),)*) => {
@@ -104,22 +126,7 @@ macro_rules! pass_on {
     };
 }
 
-pass_on! {
-    pre_visit_query(Query),
-    post_visit_query(Query),
-    pre_visit_select(Select),
-    post_visit_select(Select),
-    pre_visit_relation(ObjectName),
-    post_visit_relation(ObjectName),
-    pre_visit_table_factor(TableFactor),
-    post_visit_table_factor(TableFactor),
-    pre_visit_expr(Expr),
-    post_visit_expr(Expr),
-    pre_visit_statement(Statement),
-    post_visit_statement(Statement),
-    pre_visit_value(ValueWithSpan),
-    post_visit_value(ValueWithSpan),
-}
+with_methods!(pass_on);
 
 #[cfg(test)]
 mod tests {
@@ -156,22 +163,7 @@ mod tests {
         };
     }
 
-    record! {
-        pre_visit_query(Query),
-        post_visit_query(Query),
-        pre_visit_select(Select),
-        post_visit_select(Select),
-        pre_visit_relation(ObjectName),
-        post_visit_relation(ObjectName),
-        pre_visit_table_factor(TableFactor),
-        post_visit_table_factor(TableFactor),
-        pre_visit_expr(Expr),
-        post_visit_expr(Expr),
-        pre_visit_statement(Statement),
-        post_visit_statement(Statement),
-        pre_visit_value(ValueWithSpan),
-        post_visit_value(ValueWithSpan),
-    }
+    with_methods!(record);
 
     fn parsed() -> Vec<Statement> {
         let sql = "SELECT a + 1 FROM t WHERE b IN (SELECT c FROM u LIMIT 2)";
