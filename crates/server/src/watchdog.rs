@@ -102,11 +102,7 @@ impl Watchdog {
             give_back_old_memory();
         }
         let limit = self.server.config.memory_limit;
-        let mut used = ByteCount(rss_anon_bytes());
-        if limit < used {
-            give_back_memory();
-            used = ByteCount(rss_anon_bytes());
-        }
+        let used = used_without_free(limit, rss_anon_bytes, give_back_memory);
         let Some(excess) = self.memory.excess(used.0, limit.0) else { return };
         let engine = &self.services.engine;
         let ending = engine.ending_bytes();
@@ -135,6 +131,21 @@ impl Watchdog {
             ),
         );
     }
+}
+
+/// Returns the memory of the process; above the limit, that which is left once free memory was
+/// given back (watchdog-5).
+fn used_without_free(
+    limit: ByteCount,
+    measure: impl Fn() -> u64,
+    give_back: impl FnOnce(),
+) -> ByteCount {
+    let used = ByteCount(measure());
+    if used <= limit {
+        return used;
+    }
+    give_back();
+    ByteCount(measure())
 }
 
 /// Returns the bytes of an excess that statements have to release, of a process that is this much
@@ -183,6 +194,8 @@ impl MemoryHistory {
 
 #[cfg(test)]
 mod tests {
+    use std::cell::Cell;
+
     use super::*;
 
     #[track_caller]
@@ -214,6 +227,26 @@ mod tests {
             (1, 60, 60, 0),
         ] {
             assert_eq!(beside_ending(excess, over, ending), expected, "watchdog-4");
+        }
+    }
+
+    // After large statements an idle server had 1.4 GB of free memory, and the first statement of
+    // another user was cancelled for it.
+    #[test]
+    fn nothing_is_cancelled_for_free_memory() {
+        for (before, after, expected) in [
+            (1_300, 1_300, Some(300)),
+            (1_300, 1_260, Some(260)),
+            (1_300, 1_040, None),
+            (1_300, 100, None),
+            // Nothing is given back below the limit.
+            (1_000, 1_300, None),
+        ] {
+            let memory = Cell::new(before);
+            let limit = ByteCount(1_000);
+            let used = used_without_free(limit, || memory.get(), || memory.set(after));
+            let excess = MemoryHistory::default().excess(used.0, limit.0);
+            assert_eq!(excess, expected, "watchdog-5: {before}, {after}");
         }
     }
 
